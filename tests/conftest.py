@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.postgres import Cluster, NoPostgres, begun
+from app.persistence import postgres
+from tests.support.patience import PATIENCE
+from tests.support.postgres import Cluster, NoPostgres, start_cluster
 
 ROOT = Path(__file__).parent
 # Folders whose tests are all slow: servers, browsers, audits. Of two folders, files alternate in this proportion.
@@ -74,7 +76,7 @@ def _restore_logging() -> Iterator[None]:
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, which the first test of this process that uses it starts."""
     try:
-        server = begun()
+        server = start_cluster()
     except NoPostgres as error:
         pytest.skip(f"no PostgreSQL: {error}")
     try:
@@ -86,7 +88,10 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def on_postgres(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """PostgreSQL with one fresh database, which every service of the test uses."""
+    """PostgreSQL with one fresh database, which every service of the test uses, however slow the machine is."""
+    monkeypatch.setitem(postgres._POOL, "pool_timeout", PATIENCE)
+    monkeypatch.setitem(postgres._CONNECTION, "connect_timeout", round(PATIENCE))
+    monkeypatch.setitem(postgres._WRITER_TIMEOUTS, "lock_timeout", f"{PATIENCE:.0f}s")
     monkeypatch.setenv("PURSE_DATABASE_URL", cluster.emptied())
     return cluster
 

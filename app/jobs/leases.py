@@ -31,15 +31,18 @@ class Holder:
 
     def living(self, beats: Mapping[str, int]) -> list[str]:
         """Return the living holders, with this one, given the present counters."""
+        alive = {holder for holder, seconds in self._observe(beats).items() if seconds < self._lease}
+        return sorted(alive | {self.id})
+
+    def stillest(self, beats: Mapping[str, int]) -> float:
+        """Return the longest time in seconds for which one of these counters has not moved, as observed here."""
+        return max(self._observe(beats).values(), default=0.0)
+
+    def _observe(self, beats: Mapping[str, int]) -> dict[str, float]:
+        """Return for each holder how many seconds ago its present counter was first observed here; 0 if just now."""
         now, last = self._clock.ticks(), self._observed
         self._observed = {
             holder: last[holder] if holder in last and last[holder][0] == beat else (beat, now)
             for holder, beat in beats.items()
         }
-        alive = {holder for holder, (_, since) in self._observed.items() if now - since < self._lease}
-        return sorted(alive | {self.id})
-
-    def stillest(self, beats: Mapping[str, int]) -> float:
-        """Return the longest time in seconds for which one of these counters has not moved, as observed here."""
-        self.living(beats)
-        return max((self._clock.ticks() - since for _, since in self._observed.values()), default=0.0)
+        return {holder: now - since for holder, (_, since) in self._observed.items()}

@@ -21,7 +21,7 @@ from tests.support.service import SPEC, people
 from tests.support.session import Session
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing.md"
-(PROGRAM,), (SHOWN,) = blocks(PAGE, "python"), blocks(PAGE, "text")
+(PROGRAM,), (EXPECTED_OUTPUT, ATTACK) = blocks(PAGE, "python"), blocks(PAGE, "text")
 OFFLINE = ("purse ledger verify", "purse receipt verify")
 
 
@@ -32,23 +32,23 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     with live(tmp_path / "home") as running, Client(running.url, running.token) as client:
         spec: dict[str, Any] = SPEC | {"name": "visits", "budget": {"epsilon": 2.0, "delta": 1e-6}}
         dataset = client.datasets.upload(tmp_path / "people.csv", spec=spec).id
-        asked: dict[str, Any] = {"target": "income", "privacy": {"epsilon": 0.5}, "method": {"name": "dp_gd"}}
-        client.jobs.submit(dataset=dataset, **asked).result()
+        settings: dict[str, Any] = {"target": "income", "privacy": {"epsilon": 0.5}, "method": {"name": "dp_gd"}}
+        client.jobs.submit(dataset=dataset, **settings).result()
         monkeypatch.setenv("PURSE_URL", running.url)
         monkeypatch.setenv("PURSE_TOKEN", client.tokens.create("an auditor", "auditor").token)
-        session, shown = Session(capsys), steps(PAGE)
-        for step in (step for step in shown if not step[0].startswith(OFFLINE)):
+        session, page_steps = Session(capsys), steps(PAGE)
+        for step in (step for step in page_steps if not step[0].startswith(OFFLINE)):
             session.run(*step)
     monkeypatch.setenv("PURSE_URL", "http://127.0.0.1:9")
     monkeypatch.delenv("PURSE_TOKEN")
-    offline = [step for step in shown if step[0].startswith(OFFLINE)]
-    assert shown[-len(offline) :] == offline
+    offline = [step for step in page_steps if step[0].startswith(OFFLINE)]
+    assert page_steps[-len(offline) :] == offline
     assert len(offline) == 3
     for step in offline:
         session.run(*step)
     exec(compile(PROGRAM, "auditing.md", "exec"), {})
     printed = [float(number) for number in re.findall(r"\d\.\d+", capsys.readouterr().out)]
-    assert printed == pytest.approx([float(number) for number in re.findall(r"\d\.\d+", SHOWN)], rel=1e-4)
+    assert printed == pytest.approx([float(number) for number in re.findall(r"\d\.\d+", EXPECTED_OUTPUT)], rel=1e-4)
 
 
 @pytest.mark.slow
@@ -68,6 +68,10 @@ def test_dp_accounting_alone_recomputes_epsilon(relation: Relation) -> None:
     assert names["recomputed_epsilon"](receipt) == pytest.approx(release.epsilon, rel=1e-3)
 
 
+def test_the_attack_that_is_shown_is_the_commands() -> None:
+    assert ATTACK.startswith("$ purse audit ")
+
+
 OPERATIONS = PAGE.with_name("operations.md").read_text()
 PLAIN = [block for page in PAGE.parent.glob("*.md") for name in ("", "text") for block in blocks(page, name)]
 COMMANDS = [line for block in PLAIN for line in re.findall(r"^purse (.*?)(?: +#.*| > .*)?$", block, re.MULTILINE)]
@@ -76,6 +80,6 @@ COMMANDS += re.findall(r"`purse (.*?)(?: \.\.\.)?`", OPERATIONS)
 
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_commands_that_are_not_run_exist_with_these_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main([*shlex.split(command), "--help"])
-    assert (ended.value.code, "Usage: purse" in capsys.readouterr().out) == (0, True)
+    assert (exit_info.value.code, "Usage: purse" in capsys.readouterr().out) == (0, True)

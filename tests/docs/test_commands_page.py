@@ -20,14 +20,14 @@ PROGRAM: Any = typer.main.get_command(program(EVERY))
 
 
 def test_every_route_has_a_row_with_a_command() -> None:
-    told = {row[0].strip("`"): row[1] for row in ROWS if len(row) == 2}
-    missing = {f"{method} {route.path}" for route in routes(ROUTERS) for method in route.methods or ()} - set(told)
+    table = {row[0].strip("`"): row[1] for row in ROWS if len(row) == 2}
+    missing = {f"{method} {route.path}" for route in routes(ROUTERS) for method in route.methods or ()} - set(table)
     assert missing == set(), "docs/commands.md needs a row with the command, or another way, for each route"
-    for command in told.values():
-        words, found = command.strip("`").split()[1:], PROGRAM
+    for command in table.values():
+        words, command_group = command.strip("`").split()[1:], PROGRAM
         for word in words if command.startswith("`purse") else ():
-            found = found.commands[word]
-        assert not hasattr(found, "commands") or found is PROGRAM, command
+            command_group = command_group.commands[word]
+        assert not hasattr(command_group, "commands") or command_group is PROGRAM, command
 
 
 @pytest.mark.parametrize("words", [command.words for command in COMMANDS])
@@ -45,17 +45,17 @@ def _interrupted(_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_it_ends_as_the_table_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    found = {}
+def test_exit_codes_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = {}
     for arguments in (["--version"], ["model", "job_a", "--url", "nowhere", "--json"], ["model"], ["datasets"]):
         if arguments == ["datasets"]:
             monkeypatch.setattr(running, "connect", _interrupted)
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main(arguments)
-        found[f"`{ended.value.code or 0}`"] = capsys.readouterr()
-    assert [row[0] for row in ROWS if len(row) == 3] == list(found)
-    refused = found["`1`"]
+        outputs[f"`{exit_info.value.code or 0}`"] = capsys.readouterr()
+    assert [row[0] for row in ROWS if len(row) == 3] == list(outputs)
+    refused = outputs["`1`"]
     assert set(json.loads(refused.out)) == {"code", "status", "detail", "remaining"}
     assert refused.err.startswith("purse: ")
     assert refused.err.count("\n") == 1
-    assert "Usage" in found["`2`"].err
+    assert "Usage" in outputs["`2`"].err

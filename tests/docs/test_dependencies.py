@@ -80,14 +80,14 @@ def test_imports_and_declared_dependencies_are_the_same() -> None:
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
 
 
-def test_the_extra_is_imported_by_its_module_alone_and_is_what_that_imports() -> None:
-    """`opentelemetry` is a namespace of many distributions; the interface comes with the SDK."""
+def test_the_tracing_extra_lists_the_packages_that_its_module_imports() -> None:
+    """`opentelemetry` is a namespace of many distributions; the SDK depends on the interface."""
     interface = ("opentelemetry.context", "opentelemetry.trace")
     modules = {name for name in _imported(TRACING) if not name.startswith(interface)}
     needed = {"opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http"}
     needed["opentelemetry.sdk"] = "opentelemetry-sdk"
-    found = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
-    assert found == _declared()["tracing"] <= _declared()["test"]
+    packages = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
+    assert packages == _declared()["tracing"] <= _declared()["test"]
     assert all(any(name.startswith(part) for part in needed) for name in modules)
 
 
@@ -132,7 +132,7 @@ def test_each_adapter_imports_one_library_which_is_an_extra_and_is_tested() -> N
         assert name not in ADAPTERS or declared[extra] <= declared["integrations"] | declared["solvers"]
 
 
-def test_what_is_missing_is_told_by_the_extra_that_has_it() -> None:
+def test_the_list_of_packages_of_the_solvers_extra_is_complete() -> None:
     assert {name.replace("_", "-") for name in ARITHMETIC} == _declared()["solvers"]
 
 

@@ -41,18 +41,18 @@ def _of(kind: str) -> dict[str, Any]:
 def test_the_compose_file_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
     from check_jsonschema import main  # like the one below
 
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--builtin-schema", "vendor.compose-spec", str(ROOT / "compose.yaml")])
-    assert ended.value.code == 0, capsys.readouterr().out
+    assert exit_info.value.code == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda m: f"{m['kind']} {m['metadata']['name']}")
 @pytest.mark.parametrize("version", ["1.31", "latest"])
 def test_each_manifest_is_valid(manifest: dict[str, Any], version: str) -> None:
-    import kubernetes_validate  # takes two seconds: not where the suite is collected
+    import kubernetes_validate  # the import takes two seconds, which would slow down collection
 
-    known = kubernetes_validate.latest_version() if version == "latest" else version
-    kubernetes_validate.validate(manifest, known, strict=True)
+    kubernetes_version = kubernetes_validate.latest_version() if version == "latest" else version
+    kubernetes_validate.validate(manifest, kubernetes_version, strict=True)
 
 
 def test_all_manifests_are_applied() -> None:
@@ -66,12 +66,12 @@ def test_every_setting_that_is_named_exists(file: Path) -> None:
     assert set(re.findall(r"PURSE_[A-Z_]+", file.read_text())) <= ours
 
 
-def test_every_probe_asks_a_route() -> None:
-    known = {route.path for route in routes(ROUTERS)}
+def test_every_probe_requests_an_existing_route() -> None:
+    route_paths = {route.path for route in routes(ROUTERS)}
     text = "".join(file.read_text() for file in FILES)
-    asked = re.findall(r"httpGet: \{path: ([^,]+),", text)
-    assert len(asked) == 3
-    assert set(asked) <= known
+    probed_paths = re.findall(r"httpGet: \{path: ([^,]+),", text)
+    assert len(probed_paths) == 3
+    assert set(probed_paths) <= route_paths
 
 
 def test_a_worker_has_a_certificate_and_the_datasets_and_nothing_more() -> None:
@@ -135,8 +135,8 @@ def test_each_budget_of_disruption_and_each_service_selects_pods() -> None:
             assert chosen in pods
 
 
-def test_who_is_told_to_stop_has_the_time_to_drain() -> None:
-    """Longer than the wait before SIGTERM, the jobs' time and the requests'; a worker's own patience and a minute."""
+def test_containers_have_time_to_drain_before_they_are_killed() -> None:
+    """A server's grace period exceeds the wait before SIGTERM plus the drain; a worker's exceeds its patience."""
     wait = PODS["server"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain = Settings.model_fields["drain_seconds"].default + STOPPING
     patience = inspect.signature(machines.worker).parameters["patience"].default
@@ -158,36 +158,36 @@ def test_every_command_that_is_started_exists(capsys: pytest.CaptureFixture[str]
     lines += [c["command"] for pod in PODS.values() for c in pod["containers"] if "command" in c]
     assert {" ".join(line[1:3]) for line in lines} == {"server migrate", "server scheduler", "worker run"}
     for line in lines:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main([*line[1:3], "--help"])
         help_text = capsys.readouterr().out
-        assert ended.value.code == 0, line
+        assert exit_info.value.code == 0, line
         assert all(word in help_text for word in line if word.startswith("--"))
 
 
 @pytest.mark.slow
-def test_the_secrets_are_made_once_and_are_those_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secrets_are_created_once_and_read_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = [sys.executable, str(ROOT / "deploy/make_secrets.py"), str(tmp_path / "secrets"), "db.example"]
     environment = os.environ | {"PATH": f"{Path(_purse()).parent}:{os.environ['PATH']}"}
     subprocess.run(make, check=True, env=environment, capture_output=True)
-    made = {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()}
-    assert {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} <= made.keys()
-    assert made["PURSE_DATABASE_URL"] == b"postgresql://purse:%s@db.example/purse" % made["postgres-password"]
+    secrets = {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()}
+    assert {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} <= secrets.keys()
+    assert secrets["PURSE_DATABASE_URL"] == b"postgresql://purse:%s@db.example/purse" % secrets["postgres-password"]
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
     subprocess.run(make, check=True, env=environment, capture_output=True)
-    assert {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()} == made
+    assert {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()} == secrets
     monkeypatch.setenv("PURSE_SECRETS_DIR", str(tmp_path / "secrets"))
     chosen = settings_of(tmp_path)
-    assert chosen.database_url == made["PURSE_DATABASE_URL"].decode()
+    assert chosen.database_url == secrets["PURSE_DATABASE_URL"].decode()
     assert chosen.metrics_token is not None
-    assert chosen.metrics_token.get_secret_value() == made["PURSE_METRICS_TOKEN"].decode()
+    assert chosen.metrics_token.get_secret_value() == secrets["PURSE_METRICS_TOKEN"].decode()
 
 
 def test_without_the_command_no_secret_is_written(tmp_path: Path) -> None:
     make = [sys.executable, str(ROOT / "deploy/make_secrets.py"), str(tmp_path / "secrets")]
-    done = subprocess.run(make, check=False, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "not on PATH" in done.stderr
+    result = subprocess.run(make, check=False, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert "not on PATH" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,15 +18,15 @@ PAGE = Path(__file__).parents[2] / "docs/http.md"
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="curl or jq is not installed")
-def test_the_quickstart_prints_what_is_shown(tmp_path: Path) -> None:
+def test_the_quickstart_prints_the_documents_on_the_page(tmp_path: Path) -> None:
     script = "set -euo pipefail\n" + "".join(blocks(PAGE, "sh"))
     with live(tmp_path / "home") as service:
         environment = {**os.environ, "PURSE_URL": service.url, "PURSE_TOKEN": service.token}
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env=environment, timeout=PATIENCE, check=True, stdout=subprocess.PIPE
         )
-    printed, shown = _documents(done.stdout.decode()), _documents("".join(blocks(PAGE, "text")))
-    assert [_comparable(document) for document in printed] == [_comparable(document) for document in shown]
+    printed, expected = _documents(result.stdout.decode()), _documents("".join(blocks(PAGE, "text")))
+    assert [_comparable(document) for document in printed] == [_comparable(document) for document in expected]
     assert printed[-1]["valid"] is True
 
 
@@ -43,9 +43,9 @@ def _comparable(document: Any) -> Any:
 
 def _documents(text: str) -> list[Any]:
     """Return the JSON documents that follow one another in a text."""
-    decoder, found = json.JSONDecoder(), []
+    decoder, documents = json.JSONDecoder(), []
     while text := text.lstrip():
         document, end = decoder.raw_decode(text)
-        found.append(document)
+        documents.append(document)
         text = text[end:]
-    return found
+    return documents

@@ -16,19 +16,19 @@ ROWS = [tuple(c.strip() for c in line.strip("|").split("|")) for line in PAGE.re
 
 
 def _value(where: str) -> int:
-    """A setting's default, or a constant's value."""
+    """Return a setting's default, or a constant's value."""
     if where.startswith("PURSE_"):
         return int(Settings.model_fields[where.removeprefix("PURSE_").lower()].default)
     module, _, path = where.partition(":")
-    found: Any = importlib.import_module(module)
+    value: Any = importlib.import_module(module)
     for name in path.split("."):
-        found = getattr(found() if isinstance(found, type) else found, name)
-    return int(found)
+        value = getattr(value() if isinstance(value, type) else value, name)
+    return int(value)
 
 
-@pytest.mark.parametrize(("what", "limit", "where", "beyond"), ROWS, ids=[row[2] for row in ROWS])
-def test_a_row_says_what_is_so(what: str, limit: str, where: str, beyond: str) -> None:
-    assert what
+@pytest.mark.parametrize(("description", "limit", "where", "beyond"), ROWS, ids=[row[2] for row in ROWS])
+def test_each_row_states_the_limit_of_the_code(description: str, limit: str, where: str, beyond: str) -> None:
+    assert description
     assert limit.startswith(f"`{_value(where.strip('`'))}`")
     assert beyond.strip("`") in CODES
 
@@ -54,9 +54,9 @@ def _leaves(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.slow
 def test_every_parameter_is_bounded(tmp_path: Path) -> None:
     paths = create_app(Settings(home=tmp_path)).openapi()["paths"]
-    found = [p for path in paths.values() for operation in path.values() for p in operation.get("parameters", ())]
-    assert len(found) > 20
-    for parameter in found:
+    parameters = [p for path in paths.values() for operation in path.values() for p in operation.get("parameters", ())]
+    assert len(parameters) > 20
+    for parameter in parameters:
         for schema in _leaves(parameter["schema"]):
             bounds = {
                 "null": {"type"},

@@ -7,15 +7,15 @@ import pytest
 from tests.support import measured, methods
 from tests.support.methods import FOLDER, METHODS
 
-FOUND = measured.curves()
-PICTURES = methods.pictures(FOUND)
+CURVES = measured.curves()
+PICTURES = methods.pictures(CURVES)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_page_is_as_it_is_written(name: str) -> None:
-    """`python -m tests.support.review` writes it."""
+def test_each_page_of_a_method_is_up_to_date(name: str) -> None:
+    """`python -m tests.support.review` writes the page."""
     text = (FOLDER / f"{name}.md").read_text()
-    assert text == methods.page(name, FOUND)
+    assert text == methods.page(name, CURVES)
     assert text.startswith(f"# `{name}`: ")
     assert f"]({name}.svg)" in text
     assert re.findall("^## (.*)", text, re.MULTILINE)[:4] == [
@@ -32,17 +32,17 @@ def test_the_page_that_compares_methods_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_picture_is_of_what_is_committed(name: str) -> None:
+def test_each_picture_of_a_method_shows_the_committed_results(name: str) -> None:
     drawn = PICTURES[name]
     assert (FOLDER / f"{name}.svg").read_text() == drawn
     assert len(drawn) < 40_000
-    assert drawn.count("#0072B2") > 0, "something of its own is in it"
+    assert drawn.count("#0072B2") > 0, "the picture has a curve of the method itself"
 
 
-def test_what_a_method_takes_is_found_by_trying() -> None:
-    said = {name: methods.page(name, FOUND) for name in ("ada_ssp", "dp_gd", "inverse_sensitivity")}
-    assert "| losses | `squared` |" in said["ada_ssp"]
-    assert "| domains | `free` |" in said["ada_ssp"]
-    assert re.search(r"losses .*`sigmoid`", said["dp_gd"])
-    assert "`free`" not in said["inverse_sensitivity"]
-    assert "| delta = 0 | yes |" in said["inverse_sensitivity"]
+def test_the_page_of_a_method_lists_what_the_method_accepts() -> None:
+    pages = {name: methods.page(name, CURVES) for name in ("ada_ssp", "dp_gd", "inverse_sensitivity")}
+    assert "| losses | `squared` |" in pages["ada_ssp"]
+    assert "| domains | `free` |" in pages["ada_ssp"]
+    assert re.search(r"losses .*`sigmoid`", pages["dp_gd"])
+    assert "`free`" not in pages["inverse_sensitivity"]
+    assert "| delta = 0 | yes |" in pages["inverse_sensitivity"]

@@ -14,15 +14,15 @@ from app.cli.help import DEFAULTS
 PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
 BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 INLINE = "\n".join(re.findall(r"`(purse [^`]*[^`.])`", PAGE))
-BESIDE = r"docker compose exec server |kubectl exec --namespace privy-purse deployment/server -- "
-ALONE = r"docker compose run .*--entrypoint (purse) server"
-HERE = re.sub(f"^(?:{BESIDE}|{ALONE})", r"\1", f"{BLOCKS}\n{INLINE}", flags=re.MULTILINE)
+EXEC_PREFIX = r"docker compose exec server |kubectl exec --namespace privy-purse deployment/server -- "
+RUN_PREFIX = r"docker compose run .*--entrypoint (purse) server"
+HERE = re.sub(f"^(?:{EXEC_PREFIX}|{RUN_PREFIX})", r"\1", f"{BLOCKS}\n{INLINE}", flags=re.MULTILINE)
 LINES = sorted(set(re.findall(r"^(?:[A-Z_]+=\S+ )*(purse .*)$", HERE, re.MULTILINE)))
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_it_is_a_command(line: str) -> None:
-    """Its names, options and number of arguments; of a line that leaves something out ("...") as much as is there."""
+def test_each_line_is_a_command(line: str) -> None:
+    """Names, options and number of arguments are valid; of an abbreviated line ("...") names and options are."""
     words = shlex.split(line.replace(" ...", ""))[1:]
     command: Any = typer.main.get_command(program(EVERY))
     while words and words[0] in getattr(command, "commands", {}):
@@ -30,8 +30,8 @@ def test_it_is_a_command(line: str) -> None:
     if words and "..." not in line:
         command.make_context(line, words)
     command = getattr(command, "commands", {}).get(DEFAULTS.get(command.name), command)
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word for word in words if word.startswith("-")} <= known
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in words if word.startswith("-")} <= options
 
 
 def test_the_runbook_has_its_commands() -> None:

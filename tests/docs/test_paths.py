@@ -14,13 +14,13 @@ FOLDERS = "accounting|solvers|purse|app|building|tests|benchmarks|docs|deploy|do
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 PLACE = re.compile(rf"`((?:{FOLDERS})/[^`\s]*)`")
 FILE = re.compile(rf"`(?!(?:{FOLDERS})/)((?:[\w.-]+/)*\w[\w.-]*\.(?:py|md))`")
-MADE = {"deploy/secrets"}  # by deploy/make_secrets.py
+CREATED = {"deploy/secrets"}  # deploy/make_secrets.py creates it
 
 
 def missing(text: str) -> list[str]:
     """Return the paths named in a page that do not exist. `<name>` and `*` match anything, `{a,b}` both names."""
     prose = FENCED.sub("", text)
-    places = [place for named in PLACE.findall(prose) if named not in MADE for place in _each(named)]
+    places = [place for named in PLACE.findall(prose) if named not in CREATED for place in _each(named)]
     lost = [place for place in places if not _is_there(place)]
     return lost + [
         file for file in FILE.findall(prose) if not any(f"/{kept}".endswith(f"/{file}") for kept in _files())
@@ -28,17 +28,17 @@ def missing(text: str) -> list[str]:
 
 
 def _each(named: str) -> list[str]:
-    before, brace, rest = named.partition("{")
+    prefix, brace, remainder = named.partition("{")
     if not brace:
         return [named]
-    inner, _, after = rest.partition("}")
-    return [place for part in inner.split(",") for place in _each(f"{before}{part}{after}")]
+    inner, _, suffix = remainder.partition("}")
+    return [place for part in inner.split(",") for place in _each(f"{prefix}{part}{suffix}")]
 
 
 def _is_there(place: str) -> bool:
     path, _, name = place.partition("::")
-    found = [file for file in ROOT.glob(re.sub(r"<\w+>", "*", path.rstrip("/"))) if file.name != "__pycache__"]
-    return bool(found) and (not name or _defines(found[0], name))
+    files = [file for file in ROOT.glob(re.sub(r"<\w+>", "*", path.rstrip("/"))) if file.name != "__pycache__"]
+    return bool(files) and (not name or _defines(files[0], name))
 
 
 def _defines(file: Path, name: str) -> bool:
@@ -49,16 +49,16 @@ def _defines(file: Path, name: str) -> bool:
 @cache
 def _files() -> list[str]:
     kinds = [("*.py", folder) for folder in FOLDERS.split("|")] + [("*.md", "docs")]
-    found = [file for kind, folder in kinds for file in (ROOT / folder).rglob(kind)]
-    return [str(file.relative_to(ROOT)) for file in (*found, *ROOT.glob("*.md"))]
+    files = [file for kind, folder in kinds for file in (ROOT / folder).rglob(kind)]
+    return [str(file.relative_to(ROOT)) for file in (*files, *ROOT.glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_the_files_named_on_a_page_exist(page: Path) -> None:
     assert missing(page.read_text()) == []
 
 
-def test_what_is_not_there_is_found() -> None:
+def test_missing_files_and_names_are_reported() -> None:
     wrong = "`app/quotes/pace.py`, `solvers/{losses,looses}/<name>.py`, `app/jobs/store.py::begin_again`, `paces.py`"
     assert missing(wrong) == [
         "app/quotes/pace.py",

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES: tuple[str, ...] = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "docs/addresses.md",
     "docs/architecture.md",
     "docs/auditing.md",
     "docs/benchmarks/admitted.md",
@@ -98,25 +99,25 @@ def test_help_errors_descriptions_and_pages_read_easily(kind: str) -> None:
     reads_easily(texts.KINDS[kind]())
 
 
-def reads_easily(found: Prose) -> None:
-    assert found.sentences
-    assert found.mean_words <= prose.MEAN_WORDS
-    assert found.share(found.long) <= prose.LONG_SHARE, found.long
-    assert found.share(found.odd_openings) <= prose.ODD_OPENING_SHARE, found.odd_openings
-    assert found.share(found.punctuated) <= prose.PUNCTUATED_SHARE, found.punctuated
-    assert found.house_words == []
+def reads_easily(prose_of_kind: Prose) -> None:
+    assert prose_of_kind.sentences
+    assert prose_of_kind.mean_words <= prose.MEAN_WORDS
+    assert prose_of_kind.share(prose_of_kind.long) <= prose.LONG_SHARE, prose_of_kind.long
+    assert prose_of_kind.share(prose_of_kind.odd_openings) <= prose.ODD_OPENING_SHARE, prose_of_kind.odd_openings
+    assert prose_of_kind.share(prose_of_kind.punctuated) <= prose.PUNCTUATED_SHARE, prose_of_kind.punctuated
+    assert prose_of_kind.house_words == []
 
 
 def test_each_figure_finds_the_sentence_that_breaks_its_rule() -> None:
     long = "Many" + " words" * prose.LONG_WORDS + "."
     odd = "What is stored is short. Is it? A list: one; two. Nobody is told."
     text = f"{odd} {long}\n\n```\nIt is code; not prose.\n```\n"
-    found = prose.of_markdown(text)
-    assert len(found.sentences) == 5
-    assert found.long == [long]
-    assert found.odd_openings == ["What is stored is short.", "Nobody is told."]
-    assert found.punctuated == ["A list: one; two."]
-    assert found.house_words == ["Nobody", "is told"]
+    figures = prose.of_markdown(text)
+    assert len(figures.sentences) == 5
+    assert figures.long == [long]
+    assert figures.odd_openings == ["What is stored is short.", "Nobody is told."]
+    assert figures.punctuated == ["A list: one; two."]
+    assert figures.house_words == ["Nobody", "is told"]
 
 
 def test_cells_that_are_sentences_count_and_labels_do_not() -> None:

@@ -18,14 +18,14 @@ def commands(block: str) -> list[str]:
     return re.findall(r"^(.*<<'END'\n(?:.*\n)*?END|.+)$", block, re.MULTILINE)
 
 
-def test_its_commands_and_outputs_are_the_tutorials() -> None:
-    tutorial = {JOB.sub("", command): shown for command, shown in steps(ROOT / "docs/tutorial.md")}
-    shown = {line for output in tutorial.values() for line in output.splitlines()}
+def test_commands_and_outputs_of_the_readme_are_those_of_the_tutorial() -> None:
+    tutorial = {JOB.sub("", command): output_lines for command, output_lines in steps(ROOT / "docs/tutorial.md")}
+    output_lines = {line for output in tutorial.values() for line in output.splitlines()}
     pasted = [command for block in blocks(ROOT / "README.md", "sh") for command in commands(block)]
     own = [c for c in pasted if not c.startswith(("make ", "export PURSE_TOKEN", "JOB="))]
     assert len(own) > 5
     assert {JOB.sub("", command) for command in own} <= set(tutorial)
-    assert {line for block in blocks(ROOT / "README.md", "text") for line in block.splitlines()} <= shown
+    assert {line for block in blocks(ROOT / "README.md", "text") for line in block.splitlines()} <= output_lines
 
 
 def test_its_commands_paste_without_prompts_or_outputs() -> None:
@@ -36,16 +36,16 @@ def test_its_commands_paste_without_prompts_or_outputs() -> None:
 def test_the_newest_job_is_found_in_the_list_of_jobs() -> None:
     (line,) = re.findall(r"^JOB=\$\(purse jobs list \| (awk .*)\)$", README, re.MULTILINE)
     (listed,) = (shown for command, shown in steps(ROOT / "docs/how-to/analyst.md") if command == "purse jobs list")
-    found = subprocess.run(["bash", "-c", line], input=listed, capture_output=True, text=True, check=True, timeout=60)
-    assert found.stdout.split() == [listed.splitlines()[1].split()[0]]
+    result = subprocess.run(["bash", "-c", line], input=listed, capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.split() == [listed.splitlines()[1].split()[0]]
 
 
-def test_the_first_token_is_where_the_pages_look_for_it() -> None:
+def test_the_pages_read_the_first_token_from_its_file() -> None:
     usual = Settings.model_fields["home"].default
     for page, home in (("README.md", usual), ("docs/tutorial.md", usual / "tutorial")):
-        said = (ROOT / page).read_text()
-        assert f"export PURSE_TOKEN=$(cat {home}/{TOKEN_FILE}) PATH=$PWD/.venv/bin:$PATH\n" in said
-    assert f"PURSE_HOME={usual}/tutorial make serve\n" in said
+        text = (ROOT / page).read_text()
+        assert f"export PURSE_TOKEN=$(cat {home}/{TOKEN_FILE}) PATH=$PWD/.venv/bin:$PATH\n" in text
+    assert f"PURSE_HOME={usual}/tutorial make serve\n" in text
 
 
 def test_the_first_model_comes_before_the_list_of_pages() -> None:

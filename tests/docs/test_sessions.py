@@ -28,7 +28,7 @@ from tests.support.session import Session, heads
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SHOWN: dict[str, Any] = {
+DOCUMENT_TYPES: dict[str, Any] = {
     "datasets.md": DatasetSpec,
     "errors.md": ProblemDetails,
     "files.md": DatasetSpec,
@@ -61,25 +61,29 @@ def session(
 
 @pytest.mark.slow
 def test_the_tutorial_and_its_guides(service: Live, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, shown in steps(DOCS / "tutorial.md"):
-        session.run(command, shown)
+    for command, output in steps(DOCS / "tutorial.md"):
+        session.run(command, output)
     assert Path("predictions.csv").read_text().count("\n") == 3
     with Client(service.url, service.token) as client:
         monkeypatch.setenv("PURSE_TOKEN", client.tokens.create("alice", "analyst").token)
         client.datasets.grant("visits", "alice")
-    for command, shown in steps(DOCS / "how-to/analyst.md"):
-        session.run(command, shown)
+    for command, output in steps(DOCS / "how-to/analyst.md"):
+        session.run(command, output)
     assert Path("twin.csv").read_text().count("\n") == 201
-    for command, shown in steps(DOCS / "how-to/regression.md"):
-        session.run(command, shown)
+    for command, output in steps(DOCS / "how-to/regression.md"):
+        session.run(command, output)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["steward", "operator", "tuning"])
 def test_the_how_tos(session: Session, reader: str) -> None:
-    said = "".join(session.run(command, shown) for command, shown in steps(DOCS / f"how-to/{reader}.md"))
-    says = {"steward": "nothing is charged and no job starts", "operator": ": ready", "tuning": "is the one released"}
-    assert says[reader] in said
+    output = "".join(session.run(command, expected) for command, expected in steps(DOCS / f"how-to/{reader}.md"))
+    statements = {
+        "steward": "nothing is charged and no job starts",
+        "operator": ": ready",
+        "tuning": "is the one released",
+    }
+    assert statements[reader] in output
 
 
 @pytest.mark.slow
@@ -102,8 +106,8 @@ def test_the_notebook() -> None:
 
 @pytest.mark.slow
 def test_the_page_of_webhooks(service: Live, session: Session) -> None:
-    for command, shown in steps(DOCS / "webhooks.md"):
-        session.run(command, shown)
+    for command, output in steps(DOCS / "webhooks.md"):
+        session.run(command, output)
     names: dict[str, Any] = {}
     (code,) = blocks(DOCS / "webhooks.md", "python")
     exec(compile(code, "webhooks.md", "exec"), names)
@@ -111,8 +115,8 @@ def test_the_page_of_webhooks(service: Live, session: Session) -> None:
     at = "2026-11-22T17:00:00.000Z"
     message = Message("msg", "", "", 0, 0.0, f"job_{'a' * 20}", f"ds_{'a' * 20}", "done", at)
     with Client(service.url) as client:
-        told = names["receive"](*signed(message, keys, time.time()), client.keys())
-    assert told == f"job_{'a' * 20} is done"
+        text = names["receive"](*signed(message, keys, time.time()), client.keys())
+    assert text == f"job_{'a' * 20} is done"
 
 
 @pytest.mark.slow
@@ -123,10 +127,10 @@ def test_the_client_example(service: Live, session: Session) -> None:
     assert 'token="..."' in PYTHON[0]
     code = PYTHON[0].replace("http://127.0.0.1:8000", service.url).replace('token="..."', f'token="{service.token}"')
     exec(compile(code, "python.md", "exec"), {})
-    said = session.capsys.readouterr().out
-    found = re.search(r"^sex = male  .*\n(?:.*\n)*\[(\S+)\]\nPrivacyLoss\(epsilon=\d", said, re.MULTILINE)
-    assert found, said
-    assert 0.0 <= float(found[1]) <= 1.0, "a private model may be sure, in any notation"
+    output = session.capsys.readouterr().out
+    match = re.search(r"^sex = male  .*\n(?:.*\n)*\[(\S+)\]\nPrivacyLoss\(epsilon=\d", output, re.MULTILINE)
+    assert match, output
+    assert 0.0 <= float(match[1]) <= 1.0, "the prediction is a probability, in any notation"
 
 
 @pytest.mark.slow
@@ -135,7 +139,7 @@ def test_the_cookbook(service: Live, session: Session) -> None:
     names: dict[str, Any] = {}
     for code in blocks(DOCS / "cookbook.md", "python"):
         exec(compile(code, "cookbook.md", "exec"), names)
-    said = session.capsys.readouterr().out
+    output = session.capsys.readouterr().out
     with Client(service.url, service.token) as client:
         first, second = (client.datasets.budget(f"visits 2026-{month}") for month in ("01", "02"))
         parts = client.datasets.allotments("follow-up")
@@ -143,7 +147,7 @@ def test_the_cookbook(service: Live, session: Session) -> None:
     assert {(part.analyst, part.mode, round(part.share, 6)) for part in parts} == {
         (name, "reserved", 0.1) for name in ("ada", "bob", "cyd")
     }
-    survival = [float(found) for found in re.findall(r"^yes \[.* (\S+) *\]$", said, re.MULTILINE)]
+    survival = [float(found) for found in re.findall(r"^yes \[.* (\S+) *\]$", output, re.MULTILINE)]
     assert len(survival) == 1
     assert 0.0 <= survival[0] <= 1.0
     assert names["model"].score(names["X"], names["y"]) > 0.7
@@ -160,14 +164,13 @@ def test_the_solver_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(PYTHON) == 2
 
 
-def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
-    shown, audited = blocks(DOCS / "tutorial.md", "text")
-    assert audited.startswith("$ purse audit ")
-    assert f"budget: epsilon {script.BUDGET.epsilon:g} at delta {script.BUDGET.delta:g}" in shown
+def test_the_tutorial_shows_the_demonstration_that_runs() -> None:
+    (demonstration,) = blocks(DOCS / "tutorial.md", "text")
+    assert f"budget: epsilon {script.BUDGET.epsilon:g} at delta {script.BUDGET.delta:g}" in demonstration
     for method in script.METHODS:
-        assert f"trains a model with {method}" in shown
-    assert shown.count("verified offline") == len(script.METHODS)
-    assert re.search(r"refused, 409 budget_exhausted", shown)
+        assert f"trains a model with {method}" in demonstration
+    assert demonstration.count("verified offline") == len(script.METHODS)
+    assert re.search(r"refused, 409 budget_exhausted", demonstration)
 
 
 def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
@@ -189,8 +192,8 @@ def test_outputs_of_sessions_fit_100_columns() -> None:
     assert [line for line in outputs.splitlines() if len(line) > 100] == []
 
 
-def test_every_document_that_a_page_shows_is_one() -> None:
-    shown = [(page.name, text) for page in DOCS.glob("*.md") for text in blocks(page, "json")]
-    assert {name for name, _ in shown} == set(SHOWN)
-    for name, text in shown:
-        TypeAdapter(SHOWN[name]).validate_json(text.replace("_...", f"_{'a' * 20}"))
+def test_every_document_on_a_page_is_valid() -> None:
+    documents = [(page.name, text) for page in DOCS.glob("*.md") for text in blocks(page, "json")]
+    assert {name for name, _ in documents} == set(DOCUMENT_TYPES)
+    for name, text in documents:
+        TypeAdapter(DOCUMENT_TYPES[name]).validate_json(text.replace("_...", f"_{'a' * 20}"))

@@ -13,18 +13,18 @@ CITED = re.compile(r"docs/spec ((?:T?\d[\d.]*'*)(?:(?:, | and )(?:T?\d[\d.]*'*))
 
 @cache
 def _stated() -> set[str]:
-    """Sections ("15"), their parts ("2.3", "12.1") and theorems ("T7'")."""
-    found: set[str] = set()
+    """Return sections ("15"), their parts ("2.3", "12.1") and theorems ("T7'")."""
+    statements: set[str] = set()
     for page in SPEC.glob("*.md"):
         section = ""
         for line in page.read_text().splitlines():
             if heading := re.match(r"# (\d+)\.", line):
                 section = heading[1]
-                found.add(section)
+                statements.add(section)
             elif item := re.match(r"(\d+)\. ", line):
-                found.add(f"{section}.{item[1]}")
-            found.update(re.findall(r"\*\*(T\d+'*|\d+\.\d+)[ .*]", line))
-    return found
+                statements.add(f"{section}.{item[1]}")
+            statements.update(re.findall(r"\*\*(T\d+'*|\d+\.\d+)[ .*]", line))
+    return statements
 
 
 @cache

@@ -22,7 +22,7 @@ def _tests(file: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=["::".join(named) for named in NAMED])
-def test_what_guards_is_there(file: str, name: str) -> None:
+def test_the_tests_of_each_threat_exist(file: str, name: str) -> None:
     assert name in _tests(file)
     assert name.rpartition("::")[2].startswith("test_")
 
@@ -41,6 +41,6 @@ def test_the_page_of_tests_is_up_to_date() -> None:
 
 def test_remaining_risks_are_stated() -> None:
     text = MODEL.read_text()
-    left = text[text.index("## Remaining risks") :]
+    section = text[text.index("## Remaining risks") :]
     for word in ("root", "memory", "grid of times", "receipt", "Sign-on", "entry numbers", "TLS"):
-        assert word in left
+        assert word in section

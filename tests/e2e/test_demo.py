@@ -40,7 +40,7 @@ def _answers(url: str) -> bool:
 
 
 def test_the_whole_story(tmp_path: Path) -> None:
-    done = subprocess.run(
+    run = subprocess.run(
         [*PURSE, "demo", "--json"],
         env=_environment(tmp_path),
         capture_output=True,
@@ -48,8 +48,8 @@ def test_the_whole_story(tmp_path: Path) -> None:
         check=False,
         timeout=PATIENCE,
     )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    assert run.returncode == 0, run.stderr
+    summary = json.loads(run.stdout)
     assert summary["dataset"]["rows"] + summary["dataset"]["kept_out"] == 20_190
     assert [model["method"] for model in summary["models"]] == ["dp_gd", "dp_svrg"]
     for model in summary["models"]:
@@ -61,9 +61,9 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert summary["refusal"]["status"] == 409
     assert summary["refusal"]["remaining"] == summary["remaining"]
     assert summary["remaining"]["epsilon"] < 0.5 <= summary["spent"]["epsilon"]
-    assert "budget_exhausted" in done.stderr
+    assert "budget_exhausted" in run.stderr
     assert list(tmp_path.iterdir()) == []
-    assert not _answers(re.findall(r"http://[\d.]+:\d+", done.stderr)[0])
+    assert not _answers(re.findall(r"http://[\d.]+:\d+", run.stderr)[0])
 
 
 # Ready at once, and silent ever after: whoever asks it for more waits until it is ended.
@@ -87,11 +87,11 @@ STORY = (
 )
 
 
-def test_a_demonstration_that_is_ended_stops_its_server(tmp_path: Path) -> None:
+def test_an_ended_demonstration_stops_its_server(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STORY, sys.executable, "-c", READY]
     with subprocess.Popen(command, env=_environment(tmp_path) | {"PYTHONUNBUFFERED": "1"}, stdout=-1) as demo:
         assert demo.stdout is not None
-        url = next(found[0] for line in demo.stdout if (found := re.findall(r"http://[\d.]+:\d+", line.decode())))
+        url = next(urls[0] for line in demo.stdout if (urls := re.findall(r"http://[\d.]+:\d+", line.decode())))
         assert _answers(url)
         demo.send_signal(signal.SIGTERM)
         assert demo.wait(PATIENCE) == 128 + signal.SIGTERM

@@ -121,10 +121,22 @@ def test_the_default_delta_follows_from_the_number_of_records(people: Path, ends
 
 
 def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
-    schema, kept, home = people.parent / "schema.json", people.parent / "kept", people.parent / "home"
-    asked = ["--epsilon", "0.5", "--schema", str(schema)]
+    schema, output_folder, home = people.parent / "schema.json", people.parent / "kept", people.parent / "home"
+    options = ["--epsilon", "0.5", "--schema", str(schema)]
     first = subprocess.run(
-        [*PURSE, "fit", str(people), "--target", "income", *asked, "--budget", "0.8", "--out", str(kept), "--json"],
+        [
+            *PURSE,
+            "fit",
+            str(people),
+            "--target",
+            "income",
+            *options,
+            "--budget",
+            "0.8",
+            "--out",
+            str(output_folder),
+            "--json",
+        ],
         env=os.environ | {"PURSE_HOME": str(home), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -137,8 +149,8 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     assert re.fullmatch(r"file-[0-9a-f]{64}", document["dataset"]["name"])
     assert "note" not in [column["name"] for column in document["dataset"]["columns"]]
     assert document["model"]["privacy"]["epsilon"] <= 0.5
-    model = Model.model_validate_json((kept / "model.json").read_bytes())
-    assert load(kept / "receipt.json", kept / "keys.json").verify(model=model).holds
+    model = Model.model_validate_json((output_folder / "model.json").read_bytes())
+    assert load(output_folder / "receipt.json", output_folder / "keys.json").verify(model=model).holds
 
     again = people.parent / "again"
     code, out, err = fit("--epsilon", "0.3", "--schema", str(schema), "--method", "dp_svrg", "--out", str(again))
@@ -149,14 +161,14 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     assert re.search(r"^verified ", out, re.MULTILINE)
     assert re.search(r"^remaining  epsilon 0\.\d+ at delta 1e-06", out, re.MULTILINE)
 
-    code, out, err = fit(*asked, "--json")
+    code, out, err = fit(*options, "--json")
     assert (code, json.loads(out)["code"]) == (1, "budget_exhausted")
 
     schema.write_text(json.dumps([SCHEMA[0] | {"upper": 100}, *SCHEMA[1:]]))
-    code, out, err = fit(*asked)
+    code, out, err = fit(*options)
     assert (code, "another schema" in err) == (1, True)
     schema.write_text(json.dumps(SCHEMA))
-    code, out, err = fit(*asked, "--budget", "5")
+    code, out, err = fit(*options, "--budget", "5")
     assert (code, "epsilon 0.8" in err) == (1, True)
     _only_the_first_token_is_left(home)
 
@@ -181,39 +193,39 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     lines = [line.split(",") for line in people.read_text().splitlines()[:200]]
     cells: list[list[object]] = [[*lines[0]], *([float(age), *more] for age, *more in lines[1:])]
     schema, book = people.parent / "schema.json", workbook(people.with_suffix(".xlsx"), {"a": [["x"]], "b": cells})
-    asked = ["--target", "income", "--epsilon", "0.5"]
-    code, out, _ = purse("fit", str(book), "--sheet", "b", *asked)
+    options = ["--target", "income", "--epsilon", "0.5"]
+    code, out, _ = purse("fit", str(book), "--sheet", "b", *options)
     assert (code, [column["name"] for column in json.loads(out)]) == (2, lines[0])
-    asked += ["--schema", str(schema), "--json"]
-    code, _, err = purse("fit", str(book), *asked)
+    options += ["--schema", str(schema), "--json"]
+    code, _, err = purse("fit", str(book), *options)
     assert (code, "'a', 'b'" in err) == (1, True)
-    code, out, err = purse("fit", str(book), "--sheet", "b", *asked)
+    code, out, err = purse("fit", str(book), "--sheet", "b", *options)
     assert code == 0, err
     assert json.loads(out)["dataset"]["rows"] == 199
     saved = workbook(people.with_name("saved.xlsx"), {"only": cells})
-    code, out, _ = purse("fit", str(saved), *asked)
+    code, out, _ = purse("fit", str(saved), *options)
     assert (code, json.loads(out)["code"]) == (1, "budget_exhausted")
     schema.write_text(json.dumps({"columns": SCHEMA, "dialect": {"delimiter": ";"}}))
-    code, _, err = purse("fit", str(saved), *asked)
+    code, _, err = purse("fit", str(saved), *options)
     assert (code, "--unit, --max-rows" in err) == (1, True)
 
 
 def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
     people.write_bytes(people.read_bytes().replace(b"secret", b"p").replace(b"note", b"who"))
     people.write_text(re.sub(r"p([0-9]+)", lambda found: f"p{int(found[1]) % 400}", people.read_text()))
-    asked = ["--epsilon", "0.5", "--schema", str(people.parent / "schema.json"), "--json"]
-    code, out, err = fit(*asked, "--unit", "who", "--max-rows", "3")
+    options = ["--epsilon", "0.5", "--schema", str(people.parent / "schema.json"), "--json"]
+    code, out, err = fit(*options, "--unit", "who", "--max-rows", "3")
     assert code == 0, err
     document = json.loads(out)
     person = {"name": "person", "max_rows": 3}
     assert [document["dataset"][name] for name in ("rows", "persons", "unit")] == [None, 400, person]
     assert [document["receipt"]["receipt"][name] for name in ("persons", "unit")] == [400, person]
     assert "1500" not in out + err
-    code, out, err = fit(*asked)
+    code, out, err = fit(*options)
     assert (code, "3 rows" in err) == (1, True)
-    code, out, err = fit(*asked, "--unit", "zip", "--max-rows", "3")  # another column says who is who: other persons
+    code, out, err = fit(*options, "--unit", "zip", "--max-rows", "3")  # another column says who is who: other persons
     assert (code, "with other persons" in err) == (1, True)
-    code, out, err = fit(*asked, "--unit", "who")
+    code, out, err = fit(*options, "--unit", "who")
     assert (code, "both or neither" in err) == (1, True)
 
 
@@ -239,16 +251,16 @@ def test_a_hospitals_file_as_it_is(fit: Fit, people: Path, purse: Fit) -> None:
     assert (code, json.loads(out)["refused"]) == (1, ["intensiv"])
     code, out, _ = purse("check", str(people), "--spec", str(spec))
     assert "0.0 and 1.0" in out
-    asked = ("--target", "intensiv", "--epsilon", "1", "--schema", str(spec), "--json")
-    code, out, err = fit(*asked)
+    options = ("--target", "intensiv", "--epsilon", "1", "--schema", str(spec), "--json")
+    code, out, err = fit(*options)
     assert (code, json.loads(out)["code"]) == (1, "unparsed_values")
 
     people.write_bytes(gzip.compress(hospital.stays()))
     assert purse("check", str(people), "--spec", str(spec), "--target", "intensiv")[0] == 0
-    code, out, err = fit(*asked)
+    code, out, err = fit(*options)
     assert code == 0, err
-    told = json.loads(out)["dataset"]
-    assert (told["persons"], told["columns"][0]["date"], "report" in told) == (300, "days", False)
+    dataset = json.loads(out)["dataset"]
+    assert (dataset["persons"], dataset["columns"][0]["date"], "report" in dataset) == (300, "days", False)
 
 
 def _only_the_first_token_is_left(home: Path) -> None:

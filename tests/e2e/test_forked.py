@@ -33,12 +33,12 @@ def _child(running: Running[ForkedEngine]) -> psutil.Process:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running[ForkedEngine]]:
-    begun = forked.begin()
-    running = Running(tmp_path / "home", ForkedEngine(begun))
+    forker = forked.begin()
+    running = Running(tmp_path / "home", ForkedEngine(forker))
     yield running
     running.stop()
-    begun.end()
-    begun.end()  # a second time it is nothing
+    forker.end()
+    forker.end()  # a second call has no effect
 
 
 def test_the_whole_path_and_each_attempt_has_noise_of_its_own(running: Running[ForkedEngine]) -> None:
@@ -59,8 +59,8 @@ def test_a_killed_child_costs_an_attempt_and_the_second_time_the_job_is_lost(run
     until(lambda: running.world.job(job).attempt == 2)
     until(lambda: _child(running) != first)
     _child(running).kill()
-    found = running.finished(job)
-    assert (found.state, found.error, found.attempt) == ("failed", "worker_lost", 2)
+    job_view = running.finished(job)
+    assert (job_view.state, job_view.error, job_view.attempt) == ("failed", "worker_lost", 2)
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
@@ -72,39 +72,39 @@ def test_a_cancelled_job_ends_its_child_and_frees_the_slot(running: Running[Fork
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_a_process_that_was_killed_fails_its_jobs_and_nothing_hangs(running: Running[ForkedEngine]) -> None:
+def test_a_killed_process_fails_its_jobs_and_nothing_hangs(running: Running[ForkedEngine]) -> None:
     os.kill(begun_process(running.engine).pid, signal.SIGKILL)
     begun_process(running.engine).wait()
-    found = running.finished(running.submit(**SHORT))
-    assert (found.state, found.error) == ("failed", "worker_lost")
+    job_view = running.finished(running.submit(**SHORT))
+    assert (job_view.state, job_view.error) == ("failed", "worker_lost")
 
 
-def _said(engine: ForkedEngine, payload: str) -> str:
+def result_kind(engine: ForkedEngine, payload: str) -> str:
     attempt = engine.submit("job_1", 1, payload)
     until(attempt.done)
     attempt.cancel()  # too late: it is nothing
     return attempt.result().kind
 
 
-def test_an_output_that_was_cut_off_is_a_lost_child() -> None:
-    """Review: a child that was killed as it answered failed its job, and charged it, for an output nobody can read."""
-    for said, kind in ((b'{"coefficients": [0.5', "vanished"), (b"{}\n", "ok"), (b"", "vanished")):
+def test_a_truncated_output_is_a_lost_child() -> None:
+    """Otherwise a child killed while it answers would fail its job, and charge it, for an unreadable output."""
+    for received, kind in ((b'{"coefficients": [0.5', "vanished"), (b"{}\n", "ok"), (b"", "vanished")):
         ours, child = socket.socketpair()
         attempt = ForkedAttempt(ours, "{}", "job_1-1")
         with child:
             child.recv(100)
-            child.sendall(said)
+            child.sendall(received)
         until(attempt.done)
         assert attempt.result().kind == kind
 
 
-def test_what_is_no_job_is_one_word() -> None:
-    begun = forked.begin()
+def test_an_invalid_job_is_reported_in_one_word() -> None:
+    forker = forked.begin()
     try:
-        assert _said(ForkedEngine(begun), "{}") == "raised"
-        assert _said(ForkedEngine(begun), "not JSON") == "raised"
+        assert result_kind(ForkedEngine(forker), "{}") == "raised"
+        assert result_kind(ForkedEngine(forker), "not JSON") == "raised"
     finally:
-        begun.end()
+        forker.end()
 
 
 def test_prices_come_from_the_same_process() -> None:
@@ -140,7 +140,7 @@ begun.end()
 
 
 def _script(*arguments: str) -> tuple[str, str, str]:
-    done = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments],
         env=os.environ | {"PURSE_BOOTSTRAP_TOKEN": "secret" * 6, "PURSE_OTHER": "x", "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -148,15 +148,15 @@ def _script(*arguments: str) -> tuple[str, str, str]:
         check=True,
         timeout=PATIENCE,
     )
-    kind, _, said = done.stdout.strip().partition(" ")
-    return kind, said, done.stderr
+    kind, _, printed = run.stdout.strip().partition(" ")
+    return kind, printed, run.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_fork_knows_no_setting_and_says_nothing() -> None:
-    kind, said, errors = _script()
+def test_a_fork_has_no_setting_and_prints_nothing() -> None:
+    kind, printed, errors = _script()
     assert kind == "Forked"
-    assert json.loads(said) == {"settings": [], "open": ["/dev/null"] * 3}
+    assert json.loads(printed) == {"settings": [], "open": ["/dev/null"] * 3}
     assert errors == ""
 
 

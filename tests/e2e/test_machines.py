@@ -20,15 +20,16 @@ from tests.support.world import check_books
 
 @pytest.fixture
 def installation(tmp_path: Path, on_postgres: Cluster) -> Iterator[Installation]:  # noqa: ARG001
-    made = Installation(tmp_path, lease_seconds=4.0, renew_seconds=0.5)
+    # A busy machine may hold up a living server for seconds, and its jobs must not count as lost.
+    new_installation = Installation(tmp_path, lease_seconds=15.0, renew_seconds=0.5)
     try:
-        made.start()
-        yield made
+        new_installation.start()
+        yield new_installation
     finally:
-        made.close()
+        new_installation.close()
 
 
-def test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing(installation: Installation) -> None:
+def test_jobs_survive_their_servers_and_orderly_stops_cost_nothing(installation: Installation) -> None:
     first, second = installation.servers
     dataset = first.upload(SPEC | {"budget": {"epsilon": 50.0, "delta": 1e-6}}, people(2000))
 
@@ -38,7 +39,7 @@ def test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing(installation:
     jobs = [submit(first, "1", **SHORT), submit(second, "2", **SHORT)]
     assert [second.finished(jobs[0])["state"], first.finished(jobs[1])["state"]] == ["done", "done"]
 
-    _is_poor(installation)
+    _has_no_secret(installation)
     long = submit(first, "3", **LONG)
     _begun(installation, long, 1)
     installation.processes["worker-1"].send_signal(signal.SIGTERM)
@@ -46,12 +47,12 @@ def test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing(installation:
     installation.work()
     holder = _begun(installation, long, 2)
     holder.kill()
-    [other] = [server for server in installation.servers if server is not holder]
-    found = other.finished(long)
-    assert (found["state"], found["attempt"]) == ("done", 3), "one loss: the orderly stop was none"
-    assert other.verifies(long)
-    database = other.database()
-    assert check_books(database, other.keys())["done"] == 3
+    [survivor] = [server for server in installation.servers if server is not holder]
+    finished = survivor.finished(long)
+    assert (finished["state"], finished["attempt"]) == ("done", 3), "the orderly stop is not a lost attempt"
+    assert survivor.verifies(long)
+    database = survivor.database()
+    assert check_books(database, survivor.keys())["done"] == 3
     database.close()
 
 
@@ -63,11 +64,11 @@ def _begun(installation: Installation, job: str, attempt: int) -> Server:
     return holder
 
 
-def _is_poor(installation: Installation) -> None:
-    """Nothing that a worker's processes were told names a database, a key of ours or a token."""
+def _has_no_secret(installation: Installation) -> None:
+    """Check that command lines and environments of a worker's processes name no database, key or token."""
     machine = psutil.Process(installation.processes["worker-1"].pid)
     for process in (machine, *machine.children(recursive=True)):
-        told = " ".join([*process.cmdline(), *(f"{n}={v}" for n, v in process.environ().items())])
-        assert not re.search(r"PURSE_|sqlite|postgres|signing-key|token=", told), told
+        environment = " ".join([*process.cmdline(), *(f"{n}={v}" for n, v in process.environ().items())])
+        assert not re.search(r"PURSE_|sqlite|postgres|signing-key|token=", environment), environment
         opened = [file.path for file in process.open_files()]
         assert not [path for path in opened if "home" in path and "datasets" not in path]

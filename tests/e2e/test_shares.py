@@ -18,6 +18,7 @@ from app.settings import Settings
 from app.sources import partitions
 from app.sources.matrix import checksum
 from app.sources.partitions import prepared
+from app.worker import cluster
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DAMAGED, FAILED, UNREACHABLE
@@ -28,7 +29,7 @@ from solvers.data_access.partitioned import LocalPartitions, Partitioned
 from solvers.solve import run
 from tests.support import objects
 from tests.support.insides import dask_client
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
 from tests.support.running import TIMES
 from tests.support.seeded import SeededBits
 from tests.support.world import World
@@ -39,7 +40,7 @@ STEPS: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 12}, "privacy": {"
 
 
 @dataclass
-class Kept:
+class Case:
     """An engine, a world with one dataset in partitions, and the payload of a job on it."""
 
     engine: DaskEngine
@@ -49,12 +50,14 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     home = tmp_path_factory.mktemp("shares") / "home"
     with objects.bucket() as url:
         world = World.at(home, SystemClock(), storage_url=url, **TIMES)
         dataset = world.dataset(ROWS, storage="partitions", budget={"epsilon": 20.0, "delta": 1e-7})
-        engine = DaskEngine(Settings(home=home.parent / "engine", **TIMES))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster, "_START_TIMEOUT_SECONDS", PATIENCE)
+            engine = DaskEngine(Settings(home=home.parent / "engine", **TIMES))
         folder = folders.path(home, dataset)
         spec = world.priced(dataset, **STEPS).spec
         document: dict[str, Any] = {
@@ -64,46 +67,46 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
         }
         document |= {"spec": json.loads(spec.model_dump_json()), "partitions": partitions.described(folder)}
         payload = json.dumps(document)
-        yield Kept(engine, world, dataset, payload)
+        yield Case(engine, world, dataset, payload)
         engine.close()
         world.database.close()
 
 
-def whole(kept: Kept, scratch: Path) -> Partitioned:
-    """The same partitions, all in this process."""
-    job = Payload.model_validate_json(kept.payload)
+def whole(case: Case, scratch: Path) -> Partitioned:
+    """Return the same partitions, all in this process."""
+    job = Payload.model_validate_json(case.payload)
     assert job.partitions is not None
-    held = [prepared(job.spec, job.partitions, i, scratch) for i in range(3)]
-    return Partitioned(job.spec.problem, LocalPartitions(held))
+    all_partitions = [prepared(job.spec, job.partitions, i, scratch) for i in range(3)]
+    return Partitioned(job.spec.problem, LocalPartitions(all_partitions))
 
 
-def solved(kept: Kept, data: Partitioned, on_answer: Any = None) -> Any:
-    spec = Payload.model_validate_json(kept.payload).spec
+def solved(case: Case, data: Partitioned, on_answer: Any = None) -> Any:
+    spec = Payload.model_validate_json(case.payload).spec
     bits = Noise(SeededBits(5))
     return run(spec.method, spec.problem, data, spec.release_plan, bits, on_answer, preparation=spec.preparation)
 
 
-def test_a_killed_worker_changes_neither_answer_nor_transcript(kept: Kept, tmp_path: Path) -> None:
-    until(lambda: len(dask_client(kept.engine).nthreads()) == 2)
-    w, transcript, _ = solved(kept, whole(kept, tmp_path))
-    client, killed = dask_client(kept.engine), list[int]()
-    shares = Shares(client, kept.payload, 3)
-    data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
+def test_a_killed_worker_changes_neither_answer_nor_transcript(case: Case, tmp_path: Path) -> None:
+    until(lambda: len(dask_client(case.engine).nthreads()) == 2)
+    w, transcript, _ = solved(case, whole(case, tmp_path))
+    client, killed = dask_client(case.engine), list[int]()
+    shares = Shares(client, case.payload, 3)
+    data = Partitioned(Payload.model_validate_json(case.payload).spec.problem, shares)
 
-    def kill_one(given: int) -> None:
-        if given == 7 and not killed:
+    def kill_one(step: int) -> None:
+        if step == 7 and not killed:
             killed.extend(client.run(os.getpid).values())
             os.kill(killed[0], signal.SIGKILL)
 
-    other, again, _ = solved(kept, data, kill_one)
+    other_solution, again, _ = solved(case, data, kill_one)
     shares.close()
     assert killed
-    assert np.array_equal(w, other)
+    assert np.array_equal(w, other_solution)
     assert transcript == again
 
 
-def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept: Kept) -> None:
-    engine, world = kept.engine, kept.world
+def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> None:
+    engine, world = case.engine, case.world
     until(lambda: engine.slots == 2 and len(dask_client(engine).nthreads()) == 2)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
@@ -112,48 +115,54 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
 
         def sharing(job: str) -> list[str]:
             """Return the workers that have opened a share and do not run the attempt itself."""
-            running, held = dask_client(engine).processing(), dask_client(engine).has_what()
+            running, keys_by_worker = dask_client(engine).processing(), dask_client(engine).has_what()
             mine = [address for address, keys in running.items() if f"{job}-1" in keys]
-            opened = [address for address, keys in held.items() if any(str(key).startswith("opened") for key in keys)]
+            opened = [
+                address
+                for address, keys in keys_by_worker.items()
+                if any(str(key).startswith("opened") for key in keys)
+            ]
             return [address for address in opened if mine and address not in mine]
 
         def is_over(job: str) -> bool:
             return world.job(job).state not in ("queued", "running")
 
         def shared() -> list[str]:
-            """A new job, and who shares it; it may be over before anybody looked."""
-            job = world.submit(kept.dataset, **long).id
+            """Submit a job, and return it and the workers that share it, unless it ends before."""
+            job = world.submit(case.dataset, **long).id
             dispatcher.wake()
             until(lambda: sharing(job) or is_over(job))
-            return [job, *found] if (found := sharing(job)) else []
+            return [job, *sharers] if (sharers := sharing(job)) else []
 
         job, victim, *_ = until(shared)
         os.kill(dask_client(engine).run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
         until(lambda: is_over(job))
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
         world.check()
-        until(lambda: not [key for keys in dask_client(engine).has_what().values() for key in keys])  # nothing is kept
+        until(
+            lambda: not [key for keys in dask_client(engine).has_what().values() for key in keys]
+        )  # no result stays in memory
     finally:
         dispatcher.stop()
 
 
-def test_what_a_share_cannot_do_is_one_word(kept: Kept) -> None:
-    """Also where the data are damaged: no error's text goes from a worker to a log."""
-    document = json.loads(kept.payload)
+def test_an_error_of_a_share_is_reported_in_one_word(case: Case) -> None:
+    """Texts of errors do not reach the log, even if the data are damaged."""
+    document = json.loads(case.payload)
     document["partitions"]["partitions"][1]["sha256"] = "0" * 64
-    gone = json.loads(kept.payload)
-    gone["partitions"]["place"] = "file:///dev/null"
-    for given, word in ((document, DAMAGED), (gone, UNREACHABLE), ({"spec": 1}, FAILED)):
-        shares = Shares(dask_client(kept.engine), json.dumps(given), 3)
-        data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
-        with pytest.raises(Ended) as ended:
-            solved(kept, data)
-        assert ended.value.word == word
+    unreachable = json.loads(case.payload)
+    unreachable["partitions"]["place"] = "file:///dev/null"
+    for payload, word in ((document, DAMAGED), (unreachable, UNREACHABLE), ({"spec": 1}, FAILED)):
+        shares = Shares(dask_client(case.engine), json.dumps(payload), 3)
+        data = Partitioned(Payload.model_validate_json(case.payload).spec.problem, shares)
+        with pytest.raises(Ended) as failure:
+            solved(case, data)
+        assert failure.value.word == word
         shares.close()
 
 
-def test_a_share_that_is_sent_elsewhere_takes_no_record_with_it(kept: Kept) -> None:
-    kind, given = Share(kept.payload, range(2)).__reduce__()
+def test_a_share_that_is_sent_to_a_worker_contains_no_record(case: Case) -> None:
+    kind, pickled_arguments = Share(case.payload, range(2)).__reduce__()
     assert kind is Share
-    assert given == (kept.payload, range(2))
-    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in kept.payload  # workers have it of their own environment
+    assert pickled_arguments == (case.payload, range(2))
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in case.payload  # workers read it from their own environment

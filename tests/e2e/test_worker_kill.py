@@ -40,9 +40,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
     settings = Settings(home=tmp_path_factory.mktemp("engine") / "home", **TIMES)
     os.environ["PURSE_BOOTSTRAP_TOKEN"] = "a-secret-of-the-server-32-characters"
     os.environ["PURSE_OTHER"] = "a setting"
-    engine = DaskEngine(settings)
-    yield engine
-    engine.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "_START_TIMEOUT_SECONDS", PATIENCE)
+        engine = DaskEngine(settings)
+        yield engine
+        engine.close()
     os.environ.pop("PURSE_OTHER", None)
 
 
@@ -159,9 +161,9 @@ def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:
         raw = Path("/proc/self/environ").read_bytes().split(b"\0")
         return [*os.environ, *(entry.split(b"=")[0].decode() for entry in raw if b"TOKEN" in entry)]
 
-    for found in dask_client(engine).run(names).values():
-        assert not [name for name in found if name.startswith("PURSE_")]
-        assert "OMP_NUM_THREADS" in found
+    for names_found in dask_client(engine).run(names).values():
+        assert not [name for name in names_found if name.startswith("PURSE_")]
+        assert "OMP_NUM_THREADS" in names_found
 
 
 def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:

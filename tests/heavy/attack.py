@@ -63,8 +63,8 @@ class Waits:
     def lines(self) -> Iterator[str]:
         """Median, 99th percentile and worst, in milliseconds."""
         for name, waits in self.seconds.items():
-            half, most, worst = (1e3 * self.at(name, share) for share in (0.5, 0.99, 1.0))
-            yield f"  {name:10s} {len(waits):5d} times   p50 {half:7.1f}   p99 {most:7.1f}   max {worst:7.1f} ms"
+            median, high, worst = (1e3 * self.at(name, share) for share in (0.5, 0.99, 1.0))
+            yield f"  {name:10s} {len(waits):5d} times   p50 {median:7.1f}   p99 {high:7.1f}   max {worst:7.1f} ms"
 
 
 async def watch(client: httpx.AsyncClient, dataset: str, numbers: Iterator[int], is_over: Callable[[], bool]) -> Waits:
@@ -99,43 +99,43 @@ def _dear_prices(facts: Facts) -> Iterator[Sent]:
 async def attack(
     client: httpx.AsyncClient, sent: Iterator[Sent], until: float, ends: dict[str, dict[str, Any]]
 ) -> None:
-    """One connection: the next request as soon as the one before is over, whatever a refusal asks for."""
+    """Use one connection: send the next request as soon as the previous one ends, whatever a refusal says."""
     while time.monotonic() < until:
-        one, began = next(sent), time.monotonic()
-        end = ends.setdefault(f"{one.method} {one.route}", {"seconds": [], "bytes": 0, "ends": {}})
+        request, began = next(sent), time.monotonic()
+        end = ends.setdefault(f"{request.method} {request.route}", {"seconds": [], "bytes": 0, "ends": {}})
         try:
-            async with client.stream(one.method, one.path, **one.options) as answer:
+            async with client.stream(request.method, request.path, **request.options) as answer:
                 async for piece in answer.aiter_raw():
                     end["bytes"] += len(piece)
                     if time.monotonic() > until:
                         break
-            said = str(answer.status_code)
+            status = str(answer.status_code)
         except httpx.TransportError as error:  # an idle connection that the server closed
-            said = type(error).__name__
-        end["ends"][said] = end["ends"].get(said, 0) + 1
-        if said in ("429", "503"):
+            status = type(error).__name__
+        end["ends"][status] = end["ends"].get(status, 0) + 1
+        if status in ("429", "503"):
             await asyncio.sleep(0.05)  # sooner than Retry-After says
         else:
             end["seconds"].append(time.monotonic() - began)
 
 
 async def attackers(url: str, group: str, facts: Facts, seconds: float) -> None:
-    """All connections, in a process of their own, so that they do not delay the watch; prints how they ended."""
+    """Run all connections in an own process, so that they do not delay the watch, and print how they ended."""
     ends: Ends = {}
     connections = PRICES_AT_ONCE if group == OLD else CONNECTIONS
-    wanted = [route for route in callable_routes() if group != OLD and GROUPS[group](route)]
-    sent = requests(facts, wanted) if wanted else _dear_prices(facts)
+    chosen_routes = [route for route in callable_routes() if group != OLD and GROUPS[group](route)]
+    sent_requests = requests(facts, chosen_routes) if chosen_routes else _dear_prices(facts)
     print("ready", flush=True)
     sys.stdin.readline()  # the watch begins
     until = time.monotonic() + seconds
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
     async with httpx.AsyncClient(base_url=url, timeout=seconds + 60.0, limits=limits) as client:
-        await asyncio.gather(*(attack(client, sent, until, ends) for _ in range(connections)))
+        await asyncio.gather(*(attack(client, sent_requests, until, ends) for _ in range(connections)))
     print(json.dumps(ends))
 
 
 async def _attacked(server: Server, other: httpx.AsyncClient, facts: Facts, group: str, chosen: Any) -> bool:
-    """Prints how the attackers fared and how long the other analyst waited; whether that was short enough."""
+    """Print the attackers' results and the other analyst's waits. Return whether these were short enough."""
     command = [sys.executable, "-m", "tests.heavy.attack", "--seconds", str(chosen.seconds), "--against"]
     attacking = await asyncio.create_subprocess_exec(
         *command,
@@ -148,14 +148,14 @@ async def _attacked(server: Server, other: httpx.AsyncClient, facts: Facts, grou
     )
     assert attacking.stdout is not None
     await attacking.stdout.readline()  # its libraries are loaded
-    before = server.cpu_seconds()
+    seconds_before = server.cpu_seconds()
     reading = asyncio.create_task(attacking.communicate(b"\n"))
     waits = await watch(other, facts.people, chosen.numbers, reading.done)
-    said, _ = await reading
-    spent = server.cpu_seconds() - before
+    printed, _ = await reading
+    spent = server.cpu_seconds() - seconds_before
     assert attacking.returncode == 0
     print(f"{group}, {PRICES_AT_ONCE if group == OLD else CONNECTIONS} connections, {chosen.seconds:g} s:")
-    for route, end in sorted(json.loads(said).items()):
+    for route, end in sorted(json.loads(printed).items()):
         took = sorted(end["seconds"]) or [0.0]
         figures = f"p50 {1e3 * took[len(took) // 2]:7.0f} ms {end['bytes'] / 1e6:8.1f} MB"
         print(f"    {route:46s} {figures}  {', '.join(f'{n} x {what}' for what, n in sorted(end['ends'].items()))}")
@@ -178,21 +178,21 @@ def _after(seconds: float) -> Callable[[], bool]:
 
 
 async def measure(server: Server, chosen: argparse.Namespace) -> bool:
-    """Calm, then attacked; prints what came of both, and returns whether the other analyst was served in time."""
+    """Measure without and with attacks, print both, and return whether the other analyst was served in time."""
     facts, chosen.numbers = prepare(server), count()
     token = server.client.post("/v1/tokens", json={"name": "modest", "role": "analyst"}).json()["token"]
     server.client.put(f"/v1/datasets/{facts.people}/grants/modest").raise_for_status()
     headers, url = {"Authorization": f"Bearer {token}"}, str(server.client.base_url)
-    held = []
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=300.0) as other:
-        await watch(other, facts.people, chosen.numbers, _after(2.0))
+    are_served = []
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=300.0) as client:
+        await watch(client, facts.people, chosen.numbers, _after(2.0))
         print("load average before:", *(f"{load:.1f}" for load in os.getloadavg()))
-        calm = await watch(other, facts.people, chosen.numbers, _after(chosen.seconds))
+        calm = await watch(client, facts.people, chosen.numbers, _after(chosen.seconds))
         print("calm", *calm.lines(), sep="\n", flush=True)
         for group in chosen.group or (*GROUPS, OLD):
             _wait_until_full(server, facts.token)
-            held.append(await _attacked(server, other, facts, group, chosen))
-    return all(held)
+            are_served.append(await _attacked(server, client, facts, group, chosen))
+    return all(are_served)
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ class Facts:
     people, wide, census, grouped : datasets: of 20,000 rows, of 4,000 columns, with a holdout set, and with many groups
     jobs : finished jobs of the analyst, by the kind of their release
     session : an open session of the analyst, of many kinds of answers
-    ended : a session of that kind that was closed
+    closed_session : a session of that kind that was closed
     closing : open sessions of that kind with recorded answers, which the attack closes
     receipt : of the largest release
     webhook : of the analyst
@@ -57,7 +57,7 @@ class Facts:
     grouped: str
     jobs: dict[str, str]
     session: str
-    ended: str
+    closed_session: str
     closing: list[str]
     receipt: dict[str, Any]
     webhook: str
@@ -74,12 +74,12 @@ class Sent:
 
 
 def callable_routes() -> list[tuple[str, str]]:
-    """Method and path of every route that an analyst may call."""
-    found = []
+    """Return method and path of every route that an analyst may call."""
+    method_paths = []
     for route in routes((*ROUTERS, *PAGES)):
         if _is_for_analysts(route):
-            found += [(method, route.path) for method in sorted(route.methods or ())]
-    return found
+            method_paths += [(method, route.path) for method in sorted(route.methods or ())]
+    return method_paths
 
 
 def _is_for_analysts(route: APIRoute) -> bool:
@@ -88,29 +88,40 @@ def _is_for_analysts(route: APIRoute) -> bool:
 
 
 def prepare(server: Server) -> Facts:
-    """Datasets, releases and a full list of jobs, all made over HTTP."""
-    made = {"people": server.upload(SPEC | {"budget": BUDGET}, people(20_000))}
-    made["wide"] = server.upload(_wide_spec(), _wide_file())
-    made["census"] = server.upload(SPEC | {"name": "census", "holdout": 0.2, "budget": BUDGET}, people(2_000, 7))
-    made["grouped"] = server.upload(_grouped_spec(), _grouped_file())
+    """Create datasets, releases and a full list of jobs over HTTP."""
+    datasets = {"people": server.upload(SPEC | {"budget": BUDGET}, people(20_000))}
+    datasets["wide"] = server.upload(_wide_spec(), _wide_file())
+    datasets["census"] = server.upload(SPEC | {"name": "census", "holdout": 0.2, "budget": BUDGET}, people(2_000, 7))
+    datasets["grouped"] = server.upload(_grouped_spec(), _grouped_file())
     sample: dict[str, Any] = {"content": people(1000, 3), "params": {"published": "last year's file"}}
     headers = {"Content-Type": "application/octet-stream"}
-    server.client.put(f"/v1/datasets/{made['people']}/sample", headers=headers, **sample).raise_for_status()
+    server.client.put(f"/v1/datasets/{datasets['people']}/sample", headers=headers, **sample).raise_for_status()
     token = server.client.post("/v1/tokens", json={"name": "greedy", "role": "analyst"}).json()["token"]
-    for dataset in made.values():
+    for dataset in datasets.values():
         server.client.put(f"/v1/datasets/{dataset}/grants/greedy").raise_for_status()
     steward, server.client.headers["Authorization"] = server.client.headers["Authorization"], f"Bearer {token}"
     try:
         hook = server.client.post("/v1/webhooks", json={"url": "https://hooks.example/jobs"}).json()["id"]
-        jobs = _released(server, made)
+        jobs = _released(server, datasets)
         with ThreadPoolExecutor(_PREPARING) as threads:
-            list(threads.map(lambda _: _listed(server, made["people"]), range(LISTED_JOBS)))
-        session, ended, *closing = (_held(server, made["people"], number) for number in range(2 + CLOSED_SESSIONS))
-        server.client.post(f"/v1/sessions/{ended}/close").raise_for_status()
+            list(threads.map(lambda _: _listed(server, datasets["people"]), range(LISTED_JOBS)))
+        session, closed_session, *closing = (
+            _held(server, datasets["people"], number) for number in range(2 + CLOSED_SESSIONS)
+        )
+        server.client.post(f"/v1/sessions/{closed_session}/close").raise_for_status()
         receipt = server.client.get(f"/v1/jobs/{jobs['statistic']}/receipt").json()
     finally:
         server.client.headers["Authorization"] = steward
-    return Facts(token, **made, jobs=jobs, session=session, ended=ended, closing=closing, receipt=receipt, webhook=hook)
+    return Facts(
+        token,
+        **datasets,
+        jobs=jobs,
+        session=session,
+        closed_session=closed_session,
+        closing=closing,
+        receipt=receipt,
+        webhook=hook,
+    )
 
 
 def _held(server: Server, dataset: str, number: int) -> str:
@@ -155,8 +166,8 @@ def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
     for kind, job in jobs.items():
         state = server.finished(job, _WAIT)["state"]
         assert state == "done", (kind, state)
-    asked = server.client.post(f"/v1/models/{jobs['trained']}/evaluations", json={"privacy": {"epsilon": 5.0}})
-    jobs["evaluation"] = asked.json()["id"]
+    response = server.client.post(f"/v1/models/{jobs['trained']}/evaluations", json={"privacy": {"epsilon": 5.0}})
+    jobs["evaluation"] = response.json()["id"]
     assert server.finished(jobs["evaluation"], _WAIT)["state"] == "done"
     return jobs
 
@@ -224,8 +235,8 @@ def _regression(dataset: str) -> dict[str, Any]:
 
 def requests(facts: Facts, routes_wanted: list[tuple[str, str]]) -> Iterator[Sent]:
     """The requests of these routes, one after the other for ever; KeyError if a route has none."""
-    made = requests_by_route(facts)
-    makers = [(route, made[route]) for route in routes_wanted]
+    makers_by_route = requests_by_route(facts)
+    makers = [(route, makers_by_route[route]) for route in routes_wanted]
     for number, ((method, route), make) in enumerate(cycle(makers)):
         path, options = make(number)
         headers = {"Authorization": f"Bearer {facts.token}"}
@@ -264,7 +275,7 @@ def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("DELETE", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
         ("GET", "/v1/sessions"): _get(f"/v1/sessions?limit={LISTED_JOBS}"),
         ("GET", "/v1/sessions/{session_id}"): _get(f"/v1/sessions/{facts.session}"),
-        ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.ended}/receipt"),
+        ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.closed_session}/receipt"),
         ("GET", "/v1/webhooks"): _get(f"/v1/webhooks?limit={LISTED_JOBS}"),
         ("GET", "/v1/webhooks/{webhook_id}"): _get(f"/v1/webhooks/{facts.webhook}"),
         ("DELETE", "/v1/webhooks/{webhook_id}"): _get("/v1/webhooks/hook_of_nobody"),
@@ -337,8 +348,10 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("POST", "/pages/sessions/{session_id}/close"): lambda n: _submit(
             f"/pages/sessions/{_closed(facts, n)}/close", {}, n
         ),
-        ("GET", "/pages/sessions/{session_id}/files/receipt"): _get(f"/pages/sessions/{facts.ended}/files/receipt"),
-        ("GET", "/pages/sessions/{session_id}/receipt"): _get(f"/pages/sessions/{facts.ended}/receipt"),
+        ("GET", "/pages/sessions/{session_id}/files/receipt"): _get(
+            f"/pages/sessions/{facts.closed_session}/files/receipt"
+        ),
+        ("GET", "/pages/sessions/{session_id}/receipt"): _get(f"/pages/sessions/{facts.closed_session}/receipt"),
         ("GET", "/pages/glossary"): _get("/pages/glossary"),
         ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
         ("GET", "/pages/receipts"): _get("/pages/receipts"),
@@ -371,5 +384,5 @@ def _post(path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _submit(path: str, form: dict[str, str], number: int) -> tuple[str, dict[str, Any]]:
-    said = form | {"privacy.epsilon": str(0.01 + 1e-7 * number)}
-    return path, {"data": said, "headers": {"HX-Request": "true"}}
+    values = form | {"privacy.epsilon": str(0.01 + 1e-7 * number)}
+    return path, {"data": values, "headers": {"HX-Request": "true"}}

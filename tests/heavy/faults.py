@@ -25,9 +25,9 @@ from tests.support.server import Server
 T = TypeVar("T")
 LEASE = 3.0
 _BLOCKS = (2**20, 2**12, 1)
-_BEGUN = re.compile(r"attempt_started (job_\w+) (\d+)")
-_ENDED = re.compile(r"attempt_(?!started)\w+ (job_\w+) (\d+)")
-_TOLD = re.compile(r"job_(?:done|failed) (job_\w+)")
+_STARTED = re.compile(r"attempt_started (job_\w+) (\d+)")
+_FINISHED = re.compile(r"attempt_(?!started)\w+ (job_\w+) (\d+)")
+_PUBLISHED = re.compile(r"job_(?:done|failed) (job_\w+)")
 
 
 @dataclass(slots=True)
@@ -152,24 +152,24 @@ def _server_paused(faulty: Faulty) -> bool:
 
 
 def _overtaken(faulty: Faulty) -> bool:
-    """A server that holds an attempt stands still until another one has begun the next: its answer comes late."""
+    """Stop a server that holds an attempt until another server starts the next one, so its answer is late."""
     servers = [s for s in faulty.installed.servers if s.lives() and s.pid not in faulty.paused]
     server = faulty.one([s for s in servers if _held(faulty, s)])
     if server is None or len(servers) == 1 or not _sent(server.pid, signal.SIGSTOP):
         return False
-    held, deadline = _held(faulty, server), time.monotonic() + 5 * LEASE
-    while held and held <= _held(faulty, server) and time.monotonic() < deadline:
+    attempts, deadline = _held(faulty, server), time.monotonic() + 5 * LEASE
+    while attempts and attempts <= _held(faulty, server) and time.monotonic() < deadline:
         time.sleep(0.1)
     return _sent(server.pid, signal.SIGCONT)
 
 
 def _held(faulty: Faulty, server: Server) -> set[tuple[str, int]]:
-    """The attempts, by job and number, that this server has begun and nobody has ended or overtaken."""
-    begun = {(job, int(number)) for job, number in _BEGUN.findall(server.log(None))}
-    said = "".join(other.log(None) for other in faulty.installed.servers)
-    later = {(job, int(number) - 1) for job, number in _BEGUN.findall(said)}
-    ended, told = {(job, int(number)) for job, number in _ENDED.findall(said)}, set(_TOLD.findall(said))
-    return {(job, number) for job, number in begun - later - ended if job not in told}
+    """Return the attempts, by job and number, that this server started and that neither ended nor were overtaken."""
+    started = {(job, int(number)) for job, number in _STARTED.findall(server.log(None))}
+    logs = "".join(other.log(None) for other in faulty.installed.servers)
+    later = {(job, int(number) - 1) for job, number in _STARTED.findall(logs)}
+    finished, published = {(job, int(number)) for job, number in _FINISHED.findall(logs)}, set(_PUBLISHED.findall(logs))
+    return {(job, number) for job, number in started - later - finished if job not in published}
 
 
 def _machine_killed(faulty: Faulty) -> bool:
@@ -198,15 +198,15 @@ def _ended(faulty: Faulty, name: str, how: signal.Signals) -> bool:
 
 
 def _starved(faulty: Faulty) -> bool:
-    """A worker gets no more memory than it has, or hardly more, for a while."""
+    """Limit a worker's memory to its present use, or slightly more, for a while."""
     worker = faulty.worker()
     if worker is None or worker in faulty.paused:
         return False
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     try:
         pages = int(Path(f"/proc/{worker}/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + faulty.random.choice((0, 2**18, 2**22))
-        resource.prlimit(worker, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+        limit = pages * resource.getpagesize() + faulty.random.choice((0, 2**18, 2**22))
+        resource.prlimit(worker, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
     except (FileNotFoundError, ProcessLookupError):
         return False
 

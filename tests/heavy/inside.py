@@ -9,9 +9,9 @@ _SECONDS = struct.Struct("d")
 
 
 def set_clock(file: Path, seconds: float) -> None:
-    """From now on every clock on a wall that reads this file is so far from the right time."""
-    with file.open("r+b" if file.exists() else "w+b") as told:
-        told.write(_SECONDS.pack(seconds))
+    """Shift every wall clock that reads this file by these seconds."""
+    with file.open("r+b" if file.exists() else "w+b") as content:
+        content.write(_SECONDS.pack(seconds))
 
 
 def begin(clock: str, unfenced: bool) -> None:
@@ -23,8 +23,8 @@ def begin(clock: str, unfenced: bool) -> None:
     unfenced : an attempt that was overtaken may end as if it were the one that overtook it
     """
     with Path(clock).open("rb") as file:
-        said, wall = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), time.time
-    time.time = lambda: wall() + _SECONDS.unpack_from(said)[0]
+        shift, wall = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), time.time
+    time.time = lambda: wall() + _SECONDS.unpack_from(shift)[0]
     if unfenced:
         from app.jobs import store
         from tests.support.unfenced import held_by_anybody

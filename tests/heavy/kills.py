@@ -39,7 +39,7 @@ from tests.heavy.faults import FAULTS, LEASE, Faulty
 from tests.heavy.inside import set_clock
 from tests.support.machines import Installation
 from tests.support.patience import PATIENCE, until
-from tests.support.postgres import begun
+from tests.support.postgres import start_cluster
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC
 from tests.support.world import check_books
@@ -47,10 +47,10 @@ from tests.support.world import check_books
 _OPEN = 6  # jobs; as long as there are more, no other is asked for
 _TELL = 4  # rounds between two lines of output
 _ROOM = 2**20  # bytes below which a server says that its disk is full
-_FEW = 6  # datasets
+_MOST_DATASETS = 6
 _CANARY = "canary4711"
-_AWAY = (503, 507)
-_TAKEN = re.compile(r"attempt_(?:ok|raised|damaged) (job_\w+) (\d+)")
+_UNAVAILABLE = (503, 507)
+_ACCEPTED = re.compile(r"attempt_(?:ok|raised|damaged) (job_\w+) (\d+)")
 _REFUSED = re.compile(r"attempt_(?:lost|abandoned) job_\w+ \d+")
 
 
@@ -74,10 +74,10 @@ class Chaos:
 
     faulty: Faulty
     random: random.Random
-    sent: dict[str, dict[str, Any]] = field(default_factory=dict)  # by idempotency key
-    known: dict[str, str] = field(default_factory=dict)  # key -> job, where the answer arrived
+    submissions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by idempotency key
+    jobs_by_key: dict[str, str] = field(default_factory=dict)  # of submissions whose answer arrived
     datasets: list[str] = field(default_factory=list)
-    held: dict[str, list[int]] = field(default_factory=dict)  # session -> answers acknowledged, and sent
+    recorded_answers: dict[str, list[int]] = field(default_factory=dict)  # session -> answers acknowledged, and sent
     offered: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -100,12 +100,12 @@ class Chaos:
             is_more = self.states["queued"] + self.states["running"] < _OPEN
             keys = [self.another() for _ in range(self.random.choice((0, 1, 1, 2, 3)) if is_more else 0)]
             calls: list[Future[None]] = [pool.submit(self.send, key) for key in keys]
-            if self.known and self.random.random() < 0.2:
-                calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
+            if self.jobs_by_key and self.random.random() < 0.2:
+                calls.append(pool.submit(self.cancel, self.random.choice(list(self.jobs_by_key.values()))))
             if self.random.random() < 0.5:
                 dataset, is_closed = self.random.choice(self.datasets), self.random.random() < 0.7
                 calls.append(pool.submit(self.hold, dataset, is_closed))
-            if len(self.datasets) < _FEW and self.random.random() < 0.1:
+            if len(self.datasets) < _MOST_DATASETS and self.random.random() < 0.1:
                 calls.append(pool.submit(self.offer))
             for _ in range(self.random.randint(8, 20)):
                 if is_more and self.random.random() < 0.3:
@@ -125,18 +125,18 @@ class Chaos:
         """The key of a new request."""
         steps = self.random.choice((500, 1000, 10_000, 30_000))
         method = self.random.choice(({"name": "dp_gd", "steps": self.random.randint(1, steps)}, {"name": "dp_svrg"}))
-        key, dataset = f"key-{len(self.sent)}", self.random.choice(self.datasets)
-        self.sent[key] = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.05}, "method": method}
+        key, dataset = f"key-{len(self.submissions)}", self.random.choice(self.datasets)
+        self.submissions[key] = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.05}, "method": method}
         return key
 
     def send(self, key: str) -> None:
         """The request of a key, again or for the first time; whether it was taken may remain unknown."""
         try:
-            job = self.server().submit(self.sent[key], key)
+            job = self.server().submit(self.submissions[key], key)
         except httpx.HTTPError:
             self.counts["requests cut off"] += 1
             return
-        assert self.known.setdefault(key, job) == job, "the same key is the same job"
+        assert self.jobs_by_key.setdefault(key, job) == job, "the same key is the same job"
 
     def server(self) -> Server:
         """Any, one that lives if there is one."""
@@ -144,8 +144,8 @@ class Chaos:
 
     def repeat(self) -> None:
         """Sends again whatever had no answer, and one that had."""
-        unknown = [key for key in self.sent if key not in self.known]
-        for key in unknown + self.random.sample(sorted(self.known), min(1, len(self.known))):
+        unknown = [key for key in self.submissions if key not in self.jobs_by_key]
+        for key in unknown + self.random.sample(sorted(self.jobs_by_key), min(1, len(self.jobs_by_key))):
             self.send(key)
 
     def cancel(self, job: str) -> None:
@@ -155,7 +155,7 @@ class Chaos:
         except httpx.HTTPError:
             self.counts["requests cut off"] += 1
             return
-        assert answer.status_code in (200, 409, *_AWAY), answer.text
+        assert answer.status_code in (200, 409, *_UNAVAILABLE), answer.text
 
     def hold(self, dataset: str, is_closed: bool) -> None:
         """Open a session of ten answers, record some of them, and close it if asked to."""
@@ -163,20 +163,20 @@ class Chaos:
         event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
         plan = {"events": [{"type": "SelfComposedDpEvent", "count": 10, "event": event}]}
         try:
-            made = client.post(f"/v1/datasets/{dataset}/sessions", json=plan, headers={"Idempotency-Key": key})
-            if made.status_code != 201:
-                assert made.status_code in (409, *_AWAY), made.text
+            response = client.post(f"/v1/datasets/{dataset}/sessions", json=plan, headers={"Idempotency-Key": key})
+            if response.status_code != 201:
+                assert response.status_code in (409, *_UNAVAILABLE), response.text
                 return
-            path = f"/v1/sessions/{made.json()['id']}"
-            counted = self.held.setdefault(made.json()["id"], [0, 0])
+            path = f"/v1/sessions/{response.json()['id']}"
+            counted = self.recorded_answers.setdefault(response.json()["id"], [0, 0])
             for _ in range(4):
                 counted[1] += 2
                 answer = client.post(f"{path}/steps", json={"steps": 2})
-                assert answer.status_code in (200, 409, *_AWAY), answer.text
+                assert answer.status_code in (200, 409, *_UNAVAILABLE), answer.text
                 counted[0] += 2 if answer.status_code == 200 else 0
             if is_closed:
                 answer = client.post(f"{path}/close")
-                assert answer.status_code in (200, *_AWAY), answer.text
+                assert answer.status_code in (200, *_UNAVAILABLE), answer.text
         except httpx.HTTPError:
             self.counts["requests cut off"] += 1
 
@@ -190,7 +190,7 @@ class Chaos:
             self.counts["requests cut off"] += 1
 
     def check(self, recompute: bool = False) -> Counter[str]:
-        """The books, read from outside, as soon as the database is back; and what has been said."""
+        """Check the ledgers from outside as soon as the database is back, and the logs for secrets."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -202,8 +202,8 @@ class Chaos:
                 self.faulty.cluster.start()
             time.sleep(0.1)
         for name, log in self.installed.logs().items():
-            found = _SECRETS.search(log)
-            assert not found, f"{name} has said {found}"
+            leak = _SECRETS.search(log)
+            assert not leak, f"{name} has logged {leak}"
         return states
 
     def _books(self, recompute: bool) -> Counter[str]:
@@ -215,13 +215,15 @@ class Chaos:
                 attempts = {row.id: row.attempt for row in connection.execute(sa.select(jobs.c.id, jobs.c.attempt))}
                 there = set(connection.scalars(sa.select(datasets.c.id)))
                 recorded = dict(connection.execute(sa.select(sessions.c.id, sessions.c.recorded)).all())
-        assert {*self.known.values()} <= attempts.keys(), "an acknowledged job is lost"
+        assert {*self.jobs_by_key.values()} <= attempts.keys(), "an acknowledged job is lost"
         assert {*self.datasets} <= there, "an acknowledged dataset is lost"
-        for session, (acknowledged, sent) in list(self.held.items()):
-            assert acknowledged <= sum(json.loads(recorded[session])) <= sent, "recorded answers are lost or invented"
-        taken = _TAKEN.findall(log)
-        assert len({job for job, _ in taken}) == len(taken), "two attempts of one job were taken"
-        late = [(job, int(n)) for job, n in taken if int(n) != attempts[job]]
+        for session, (acknowledged, offered) in list(self.recorded_answers.items()):
+            assert acknowledged <= sum(json.loads(recorded[session])) <= offered, (
+                "recorded answers are lost or invented"
+            )
+        accepted = _ACCEPTED.findall(log)
+        assert len({job for job, _ in accepted}) == len(accepted), "two attempts of one job were taken"
+        late = [(job, int(n)) for job, n in accepted if int(n) != attempts[job]]
         assert not late, f"an attempt was taken that had been overtaken: {late}"
         return states
 
@@ -233,17 +235,17 @@ class Chaos:
             time.sleep(0.5)
 
     def end(self) -> Counter[str]:
-        """Everything comes to its end, and is looked at from every side."""
+        """Let every job end, and check receipts, logs and scratch folders."""
         self.repeat()
         self.calm()
         states = self.check(recompute=True)
-        assert sum(states.values()) == len(self.sent) == len(self.known), "every key is one job"
+        assert sum(states.values()) == len(self.submissions) == len(self.jobs_by_key), "every key is one job"
         server = self.server()
         with closing(server.database()) as database, database.read() as connection:
-            done = connection.execute(jobs.select().where(jobs.c.state == "done")).all()
-        for job in self.random.sample(done, min(20, len(done))):
+            done_jobs = connection.execute(jobs.select().where(jobs.c.state == "done")).all()
+        for job in self.random.sample(done_jobs, min(20, len(done_jobs))):
             assert server.verifies(job.id)
-        self.counts["done after another attempt"] = sum(job.attempt > 1 for job in done)
+        self.counts["done after another attempt"] = sum(job.attempt > 1 for job in done_jobs)
         log = "".join(server.log(None) for server in self.installed.servers)
         self.counts["late answers refused"] = len(_REFUSED.findall(log))
         scratches = [self.installed.home / "scratch", *map(self.installed.scratch, self.installed.machines)]
@@ -266,13 +268,13 @@ def _disk(folder: Path, size: str) -> Iterator[Path | None]:
         subprocess.run(("umount", "-l", str(folder)), check=True)
 
 
-def _made(chosen: argparse.Namespace, held: ExitStack, seed: int) -> Chaos:
-    folder = Path(held.enter_context(TemporaryDirectory(prefix="kills-")))
+def _start_chaos(chosen: argparse.Namespace, stack: ExitStack, seed: int) -> Chaos:
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="kills-")))
     folder.chmod(0o711)  # a database server is another user
-    disk = held.enter_context(_disk(folder / "disk", "400M" if chosen.database == "postgres" else "64M"))
-    cluster = begun(folder / "disk") if chosen.database == "postgres" else None
+    disk = stack.enter_context(_disk(folder / "disk", "400M" if chosen.database == "postgres" else "64M"))
+    cluster = start_cluster(folder / "disk") if chosen.database == "postgres" else None
     if cluster is not None:
-        held.callback(cluster.close)
+        stack.callback(cluster.close)
     where = {} if cluster is None else {"database_url": cluster.database()}
     clock = folder / "clock"
     set_clock(clock, 0.0)
@@ -288,7 +290,7 @@ def _made(chosen: argparse.Namespace, held: ExitStack, seed: int) -> Chaos:
         workers=1,
         **where,
     )
-    held.callback(installed.close)
+    stack.callback(installed.close)
     drawn = random.Random(seed)
     return Chaos(Faulty(installed, drawn, clock, cluster, disk), drawn)
 
@@ -306,8 +308,8 @@ def main() -> int:
     chosen = parser.parse_args()
     print(" ".join(f"{name}={value}" for name, value in vars(chosen).items()), flush=True)
     began = time.monotonic()
-    with ExitStack() as held:
-        chaos = _made(chosen, held, chosen.seed)
+    with ExitStack() as stack:
+        chaos = _start_chaos(chosen, stack, chosen.seed)
         try:
             chaos.begin()
             for number in range(1, chosen.rounds + 1):
@@ -315,15 +317,15 @@ def main() -> int:
                     break
                 chaos.round()
                 if number % _TELL == 0:
-                    said = f"{chaos.faults.total()} faults, {dict(sorted(chaos.states.items()))}"
-                    print(f"round {number}: {said}, {time.monotonic() - began:.0f} s", flush=True)
+                    progress = f"{chaos.faults.total()} faults, {dict(sorted(chaos.states.items()))}"
+                    print(f"round {number}: {progress}, {time.monotonic() - began:.0f} s", flush=True)
             states = chaos.end()
         except AssertionError as error:
             print(f"FAILED after {chaos.faults.total()} faults: {error}", flush=True)
             for name, log in chaos.installed.logs().items():
                 print(f"--- {name} ends so:\n{log[-3000:]}", file=sys.stderr)
             return 1
-    print(f"jobs: {dict(sorted(states.items()))}; sessions: {len(chaos.held)}")
+    print(f"jobs: {dict(sorted(states.items()))}; sessions: {len(chaos.recorded_answers)}")
     for name in FAULTS:
         print(f"  {name:28s} {chaos.faults[name]:5d}")
     print(f"  {'faults':28s} {chaos.faults.total():5d}")

@@ -54,15 +54,15 @@ def _compare_all(linked: dict[str, Any]) -> None:
 
 
 def _compare(linked: dict[str, Any], records: kernels.Records) -> None:
-    given, formula = _given(records), linked["c_function"](Logistic.derivative).address
-    assert set(given) == set(linked["ENTRIES"]) == set(kernels.ENTRIES)
-    for name, make in given.items():
+    arguments, formula = _given(records), linked["c_function"](Logistic.derivative).address
+    assert set(arguments) == set(linked["ENTRIES"]) == set(kernels.ENTRIES)
+    for name, make in arguments.items():
         loss = Logistic().compiled
         ours, theirs = make(loss), make(loss._replace(address=formula))
         _same(kernels.ENTRIES[name](*ours), linked[name](*theirs))
-        for one, other in zip(ours, theirs, strict=True):
-            if isinstance(one, np.ndarray):  # what a loop has written to
-                _same(one, other)
+        for own_output, linked_output in zip(ours, theirs, strict=True):
+            if isinstance(own_output, np.ndarray):  # what a loop has written to
+                _same(own_output, linked_output)
 
 
 def _time_fits(installed: Path, folder: Path) -> None:
@@ -79,13 +79,13 @@ def _time_fits(installed: Path, folder: Path) -> None:
     fit += ["--budget", "3", "--schema", str(folder / "schema.json"), "--home", str(folder / "home")]
     environment = os.environ | {"PYTHONPATH": str(installed), "NUMBA_CACHE_DIR": str(cache)}
     for which in ("first", "second"):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(fit, check=True, env=environment, stdout=subprocess.DEVNULL)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
         print(f"{which} `purse fit` with the wheel: {seconds:.1f} CPU s")
         fit = [word for word in fit if word not in ("--budget", "3")]
-    assert not list(cache.rglob("*.nb?")), "numba has compiled"
+    assert not list(cache.rglob("*.nb?")), "numba compiled"
 
 
 def _same(one: object, other: object) -> None:

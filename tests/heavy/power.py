@@ -21,17 +21,17 @@ POOL, DRAWS = 3, 100
 
 
 def power(name: str, relation: Relation) -> tuple[float, float]:
-    """The standard deviations of the screen, and of the last look."""
+    """Return the standard deviations of the screen, and of the last look."""
     case, (epsilon, runs), rng = CASES[name], TRIED[name], np.random.default_rng(1)
     assert isinstance(case, Case)
     plan, attack = attacked(case, Privacy(epsilon, case.privacy.delta), relation)
     pools, judged = attack(halved(plan), POOL * runs, sources(5)), beyond(plan)
-    found = []
+    deviations = []
     for share, alarm in ((SHARES[0], SCREEN), (SHARES[-1], LOOK)):
         size = round(share * runs) * case.effort
         drawn = [judged(rng.choice(pools[0], size), rng.choice(pools[1], size), alarm) for _ in range(DRAWS)]
-        found.append(float(np.mean(drawn) / np.std(drawn)))
-    return found[0], found[1]
+        deviations.append(float(np.mean(drawn) / np.std(drawn)))
+    return deviations[0], deviations[1]
 
 
 def main() -> None:

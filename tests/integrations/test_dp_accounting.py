@@ -39,10 +39,12 @@ def test_an_event_has_the_same_name_and_fields_here_and_there(event: Any) -> Non
 def test_compositions_become_entries_with_counts_and_pure_events_grow_with_the_relation() -> None:
     twenty = events.SelfComposedDpEvent(events.SelfComposedDpEvent(SAMPLED, 5), 4)
     event = events.ComposedDpEvent([twenty, events.NoOpDpEvent(), events.DiscreteLaplaceDpEvent(0.25, 2)])
-    found = {relation: dp_accounting.to_events(event, dataset(relation)) for relation in ("zero_out", "replace_one")}
-    for parts in found.values():
+    parts_by_relation = {
+        relation: dp_accounting.to_events(event, dataset(relation)) for relation in ("zero_out", "replace_one")
+    }
+    for parts in parts_by_relation.values():
         assert [count for _, count in parts] == [20, 1]
-    epsilons = [parts[1][0]["epsilon"] for parts in found.values()]
+    epsilons = [parts[1][0]["epsilon"] for parts in parts_by_relation.values()]
     assert epsilons == pytest.approx([0.5, 1.0])
 
 

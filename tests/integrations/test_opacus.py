@@ -57,24 +57,24 @@ def same(first: list[Any], second: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["hooks", "functorch", "ew"])
-def test_each_step_is_recorded_before_its_noise_and_the_one_too_many_does_not_happen(mode: str) -> None:
+def test_each_step_is_recorded_before_its_noise_and_a_step_beyond_the_plan_is_not_executed(mode: str) -> None:
     session = Recorded(PLAN)
     engine = opacus.SessionEngine(session.handle)
     model, optimizer, loader = engine.make_private(**parts(), max_grad_norm=1.0, grad_sample_mode=mode)
     assert optimizer.noise_multiplier == 1.0
     for number in range(1, 6):
-        before = weights(model)
+        weights_before = weights(model)
         step(model, optimizer, loader)
         assert session.total == number == len(engine.accountant)
-        assert not same(before, weights(model))
-    before = weights(model)
+        assert not same(weights_before, weights(model))
+    weights_before = weights(model)
     noise = torch.get_rng_state()
     features, classes = torch.zeros(4, 3), torch.zeros(4, dtype=torch.long)
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(model(features), classes).backward()
     with pytest.raises(Recorded.Exhausted):
         optimizer.step()
-    assert same(before, weights(model))
+    assert same(weights_before, weights(model))
     assert torch.equal(noise, torch.get_rng_state()), "noise was drawn although the step was not recorded"
 
 
@@ -84,11 +84,11 @@ def test_an_accountant_given_to_opacus_own_engine_records_before_the_weights_cha
     engine.accountant = opacus.SessionAccountant(session.handle)
     model, optimizer, loader = engine.make_private(**parts(), max_grad_norm=1.0, noise_multiplier=1.0)
     step(model, optimizer, loader)
-    before = weights(model)
+    weights_before = weights(model)
     with pytest.raises(Recorded.Exhausted):
         step(model, optimizer, loader)
     assert session.total == 1
-    assert same(before, weights(model))
+    assert same(weights_before, weights(model))
 
 
 def test_a_batch_in_several_pieces_is_one_step() -> None:
@@ -97,16 +97,16 @@ def test_a_batch_in_several_pieces_is_one_step() -> None:
     model, optimizer, loader = engine.make_private(**parts(), max_grad_norm=1.0)
     steps = 0
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=1, optimizer=optimizer) as pieces:
-        seen = 0
+        number_of_pieces = 0
         for features, classes in pieces:
-            seen += 1
+            number_of_pieces += 1
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(features), classes).backward()
             optimizer.step()
             steps += not optimizer._is_last_step_skipped
             if steps == 5:
                 break
-    assert session.total == 5 < seen
+    assert session.total == 5 < number_of_pieces
 
 
 @pytest.mark.parametrize("change", [{"noise_multiplier": 0.9}, {"rows": 20}])
@@ -114,14 +114,14 @@ def test_less_noise_and_larger_batches_than_planned_are_refused(change: dict[str
     session = Recorded(PLAN)
     engine = opacus.SessionEngine(session.handle)
     rows = change.pop("rows", 40)
-    made = parts(rows)
+    arguments = parts(rows)
     if rows != 40:
-        made["data_loader"] = torch.utils.data.DataLoader(made["data_loader"].dataset, batch_size=4)
-    model, optimizer, loader = engine.make_private(**made, max_grad_norm=1.0, **change)
-    before = weights(model)
+        arguments["data_loader"] = torch.utils.data.DataLoader(arguments["data_loader"].dataset, batch_size=4)
+    model, optimizer, loader = engine.make_private(**arguments, max_grad_norm=1.0, **change)
+    weights_before = weights(model)
     with pytest.raises(NotCovered):
         step(model, optimizer, loader)
-    assert same(before, weights(model))
+    assert same(weights_before, weights(model))
     assert session.total == 0
 
 
@@ -186,16 +186,16 @@ def test_epsilon_is_that_of_the_whole_plan() -> None:
 @pytest.mark.slow
 def test_a_run_on_a_real_server_is_reserved_recorded_and_refunded(client: Client, register: Register) -> None:
     dataset = register()
-    made = parts()
-    engine = opacus.reserve(client, dataset, data_loader=made["data_loader"], epochs=2, privacy={"epsilon": 1.0})
+    arguments = parts()
+    engine = opacus.reserve(client, dataset, data_loader=arguments["data_loader"], epochs=2, privacy={"epsilon": 1.0})
     reserved = client.datasets.budget(dataset).share
     assert reserved > 0
     with engine.session:
-        model, optimizer, loader = engine.make_private(**made, max_grad_norm=1.0)
+        model, optimizer, loader = engine.make_private(**arguments, max_grad_norm=1.0)
         for _ in range(3):
             step(model, optimizer, loader)
-    ended = engine.session.refresh()
-    assert (ended.state, ended.plan[0].recorded, ended.plan[0].count) == ("closed", 3, 2 * BATCHES)
+    final = engine.session.refresh()
+    assert (final.state, final.plan[0].recorded, final.plan[0].count) == ("closed", 3, 2 * BATCHES)
     assert 0 < client.datasets.budget(dataset).share < reserved
     with pytest.raises(ProblemError) as refused:
         step(model, optimizer, loader)

@@ -18,16 +18,16 @@ QUIET = ("--disable-background-networking", "--disable-component-update")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium; tests that need it are skipped where it is not installed or does not start."""
+    """A Chromium. Tests that need it are skipped if it is not installed or does not start."""
     with sync_playwright() as playwright:
-        found = find_chromium(playwright.chromium.executable_path)
-        if found is None:
+        executable = find_chromium(playwright.chromium.executable_path)
+        if executable is None:
             pytest.skip(NO_CHROMIUM)
         try:
             patience = 1e3 * PATIENCE  # milliseconds
-            started = playwright.chromium.launch(executable_path=found, args=[*FLAGS, *QUIET], timeout=patience)
+            started = playwright.chromium.launch(executable_path=executable, args=[*FLAGS, *QUIET], timeout=patience)
         except Error as why:
-            pytest.skip(f"{found} does not start: {why.message.splitlines()[0]}")
+            pytest.skip(f"{executable} does not start: {why.message.splitlines()[0]}")
         yield started
         started.close()
 
@@ -55,7 +55,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     visitor = getattr(item, "funcargs", {}).get("visitor")
     if report.failed and call.when == "call" and visitor is not None:
-        report.longrepr = f"{visitor.told()}\n\n{report.longrepr}"
+        report.longrepr = f"{visitor.exchanges()}\n\n{report.longrepr}"
     return report
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from accounting.records.chain import Entry, to_lines
 from accounting.records.receipt import sign
 from purse import Client
-from tests.support.browser import Visitor, held
+from tests.support.browser import Visitor, delayed
 from tests.support.ledgers import relinked
 from tests.support.live import Live
 from tests.support.patience import PATIENCE
@@ -28,23 +28,23 @@ JOBS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def audited(server: Live, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A dataset, two analysts with a job each, an auditor; and the folders of what the analysts kept."""
-    kept = tmp_path_factory.mktemp("kept")
-    (kept / "people.csv").write_bytes(people())
-    found: dict[str, Any] = {"kept": kept}
+    """A dataset, two analysts with a job each, an auditor, and the folder of the analysts' files."""
+    folder = tmp_path_factory.mktemp("kept")
+    (folder / "people.csv").write_bytes(people())
+    case: dict[str, Any] = {"kept": folder}
     with Client(server.url, server.token) as steward:
-        found["dataset"] = steward.datasets.upload(kept / "people.csv", spec=SPEC).id
-        found["auditor"] = steward.tokens.create("the auditor", "auditor").token
-        for name, asked in JOBS.items():
+        case["dataset"] = steward.datasets.upload(folder / "people.csv", spec=SPEC).id
+        case["auditor"] = steward.tokens.create("the auditor", "auditor").token
+        for name, request in JOBS.items():
             token = steward.tokens.create(name, "analyst").token
-            steward.datasets.grant(found["dataset"], name)
+            steward.datasets.grant(case["dataset"], name)
             with Client(server.url, token) as analyst:
-                job = analyst.jobs.submit(dataset=found["dataset"], target="income", **asked)
-                (kept / name).mkdir()
-                (kept / name / "model.json").write_text(job.result(PATIENCE).model_dump_json())
-                job.receipt().save(kept / name)
-                found[name] = job.id
-    return found
+                job = analyst.jobs.submit(dataset=case["dataset"], target="income", **request)
+                (folder / name).mkdir()
+                (folder / name / "model.json").write_text(job.result(PATIENCE).model_dump_json())
+                job.receipt().save(folder / name)
+                case[name] = job.id
+    return case
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ def auditor(browser: Browser, server: Live, audited: dict[str, Any]) -> Iterator
         yield arrived.page
 
 
-def test_an_auditor_sees_each_share_and_the_browser_finds_it_again(
+def test_an_auditor_sees_each_share_as_the_browser_recomputes_it(
     browser: Browser, server: Live, audited: dict[str, Any]
 ) -> None:
-    """By clicks from the first page on; all numbers are those of the API, found again from the entries."""
+    """Start at the first page. All numbers equal those of the API, recomputed from the entries."""
     with Visitor.arrived(browser, server.url, audited["auditor"]) as visitor:
         page = visitor.page
         page.get_by_role("link", name="people").click()
@@ -69,9 +69,9 @@ def test_an_auditor_sees_each_share_and_the_browser_finds_it_again(
         )
         with Client(server.url, audited["auditor"]) as client:
             budget = client.datasets.budget(audited["dataset"])
-        said = page.get_by_role("region", name="Computed in the browser")
-        expect(said.get_by_role("row")).to_have_count(1 + 4 + len(budget.analysts))
-        expect(said.get_by_role("cell", name="agrees")).to_have_count(4 + len(budget.analysts))
+        computed = page.get_by_role("region", name="Computed in the browser")
+        expect(computed.get_by_role("row")).to_have_count(1 + 4 + len(budget.analysts))
+        expect(computed.get_by_role("cell", name="agrees")).to_have_count(4 + len(budget.analysts))
         shares = page.get_by_role("region", name="Shares by analyst")
         for analyst in budget.analysts:
             row = shares.get_by_role("row", name=re.compile(f"^{analyst.analyst} "))
@@ -110,7 +110,7 @@ def test_a_receipt_is_dropped_on_the_ledger_and_recomputed(auditor: Page, audite
 def test_a_receipt_that_is_dropped_before_the_ledger_is_followed_is_compared_with_it(
     auditor: Page, audited: dict[str, Any]
 ) -> None:
-    with held(auditor, "**/ledger/entries*"):
+    with delayed(auditor, "**/ledger/entries*"):
         auditor.reload()
         _give(auditor, audited["kept"] / "ada" / "receipt.json")
         expect(auditor.locator("output")).to_contain_text("The receipt is valid.")
@@ -121,22 +121,22 @@ def test_a_receipt_that_is_chosen_before_a_script_has_arrived_is_checked(
     visitor: Visitor, audited: dict[str, Any]
 ) -> None:
     page = visitor.page
-    with held(page, "**/check.js"):
+    with delayed(page, "**/check.js"):
         page.goto("/pages/receipts", wait_until="commit")
         _give(page, audited["kept"] / "ada" / "receipt.json")
     expect(page.locator("output")).to_contain_text("The receipt is valid.")
 
 
-def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audited: dict[str, Any]) -> None:
-    """No request is made; what is changed, signed by others or no receipt is told; text stays text."""
+def test_dropped_files_do_not_leave_the_browser(visitor: Visitor, audited: dict[str, Any]) -> None:
+    """No request is sent. Changed, foreign and invalid documents are reported, and text stays text."""
     page = visitor.page
     page.get_by_role("link", name="Check a receipt").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Check a receipt")
     visitor.check()
     requests, output = _requests(page), page.locator("output")
-    kept = audited["kept"] / "ada"
-    genuine = json.loads((kept / "receipt.json").read_text())
-    files = {"receipt.json": kept / "receipt.json", "ledger.jsonl": audited["kept"] / "ledger.jsonl"}
+    folder = audited["kept"] / "ada"
+    genuine = json.loads((folder / "receipt.json").read_text())
+    files = {"receipt.json": folder / "receipt.json", "ledger.jsonl": audited["kept"] / "ledger.jsonl"}
     with Client(visitor.url, visitor.page.context.cookies()[0]["value"]) as client:
         files["ledger.jsonl"].write_bytes(
             to_lines(Entry.from_json(e.model_dump()) for e in client.ledger(audited["dataset"]))
@@ -149,7 +149,7 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
     ).to_be_visible()
     visitor.check()
     changed = {**genuine, "receipt": genuine["receipt"] | {"epsilon": 0.1}}
-    for given, says in (
+    for files_given, says in (
         ([_text(changed)], "another document was signed"),
         ([_text(genuine), _text(KEYS)], "no trusted key made this signature"),
         ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
@@ -158,9 +158,9 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
         ([_text(genuine["receipt"])], "A job's page saves it under Save the receipt"),
         ([b"\x00\xff"], "is not text in UTF-8."),
     ):
-        _give(page, kept / "receipt.json")
+        _give(page, folder / "receipt.json")
         expect(output).to_contain_text("The receipt is valid.")
-        _give(page, *given)
+        _give(page, *files_given)
         expect(output.locator(".wrong")).to_be_visible()
         expect(output).to_contain_text(says)
     page.evaluate(
@@ -169,7 +169,7 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
         dropped.items.add(new File([text], "receipt.json"));
         document.querySelector("form.drop").dispatchEvent(new DragEvent("drop", { dataTransfer: dropped }));
     }""",
-        (kept / "receipt.json").read_text(),
+        (folder / "receipt.json").read_text(),
     )
     expect(output).to_contain_text("The receipt is valid.")
     hostile = "<img src=x onerror=alert(1)>"
@@ -190,21 +190,21 @@ def test_a_jobs_receipt_is_checked_as_it_is_shown(visitor: Visitor, audited: dic
 
 
 @pytest.mark.parametrize("forged", ["a charge", "a hash", "the end", "another ledger"])
-def test_a_ledger_that_was_changed_is_found(auditor: Page, forged: str) -> None:
-    """On its way here, or by the server: a smaller charge, with its hash and with all hashes anew; its end cut off."""
+def test_a_changed_ledger_is_detected(auditor: Page, forged: str) -> None:
+    """A smaller charge, with its hash or with all hashes recomputed, or a missing end."""
 
     def forge(route: Route) -> None:
         answer = route.fetch()
         document = answer.json()
         entries = [Entry.from_json(each) for each in document["items"]]
         smaller = replace(entries[1], body=entries[1].body | {"cost": ["1"] * len(entries[1].body["cost"])})
-        made = {
+        forgeries = {
             "a charge": [entries[0], smaller, *entries[2:]],
             "a hash": [entries[0], replace(smaller, hash=smaller.digest()), *entries[2:]],
             "the end": entries[:4],
             "another ledger": relinked([entries[0], smaller, *entries[2:]]),
         }[forged]
-        route.fulfill(response=answer, json=document | {"items": [entry.to_json() for entry in made]})
+        route.fulfill(response=answer, json=document | {"items": [entry.to_json() for entry in forgeries]})
 
     auditor.route("**/ledger/entries*", forge)
     auditor.reload()
@@ -214,15 +214,17 @@ def test_a_ledger_that_was_changed_is_found(auditor: Page, forged: str) -> None:
 
 
 def _requests(page: Page) -> list[str]:
-    """Those that are made from now on."""
-    found: list[str] = []
-    page.on("request", lambda request: found.append(request.url))
-    return found
+    """Return the list to which later requests are added."""
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
+    return urls
 
 
 def _give(page: Page, *files: Path | bytes) -> None:
-    given = [{"name": "file", "mimeType": "", "buffer": f if isinstance(f, bytes) else f.read_bytes()} for f in files]
-    page.get_by_label("Files to check").set_input_files(given)  # type: ignore[arg-type]
+    contents = [
+        {"name": "file", "mimeType": "", "buffer": f if isinstance(f, bytes) else f.read_bytes()} for f in files
+    ]
+    page.get_by_label("Files to check").set_input_files(contents)  # type: ignore[arg-type]
 
 
 def _text(document: Any) -> bytes:

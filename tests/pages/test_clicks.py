@@ -6,10 +6,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from purse import Client
-from tests.support.browser import Visitor, held
+from tests.support.browser import Visitor, delayed
 from tests.support.live import Live
 
-SHOWN = 300  # milliseconds in which an answer that does not wait for the pointer is shown
+SOON_MILLISECONDS = 60_000  # from now, so that a slow browser can still pause its clock before that time
+ANSWER_MILLISECONDS = 300  # an answer that does not wait for the pointer is shown within this time
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ FIRST_CLICKS = {
 @pytest.mark.parametrize("control", FIRST_CLICKS)
 def test_a_click_counts_as_soon_as_its_control_is_shown(page: Page, dataset: str, control: str) -> None:
     path, outcome = FIRST_CLICKS[control]
-    with held(page, "**/htmx.min.js"):
+    with delayed(page, "**/htmx.min.js"):
         page.goto(path.format(dataset), wait_until="commit")
         page.mouse.click(*_center(page.locator("button, summary").filter(has_text=control).first))
     expect(page.locator(outcome)).to_have_count(1)
@@ -58,7 +59,7 @@ def test_a_click_counts_as_soon_as_its_control_is_shown(page: Page, dataset: str
 @pytest.mark.parametrize("control", ["Forecast the accuracy", "Assumptions"])
 def test_no_control_moves_after_it_is_shown(page: Page, dataset: str, control: str) -> None:
     """A click that is aimed while the page loads would land beside it."""
-    with held(page, "**/htmx.min.js"):
+    with delayed(page, "**/htmx.min.js"):
         page.goto(_form(dataset, "model"), wait_until="commit")
         button = page.locator("button, summary").filter(has_text=control).first
         place = _center(button)
@@ -70,22 +71,22 @@ def test_a_price_that_arrives_while_a_button_is_aimed_at_does_not_move_it(page: 
     page.clock.install()
     page.goto(_form(dataset, "model"))
     forecast = page.get_by_role("button", name="Forecast the accuracy")
-    with held(page, "**/quote?kind=model"):
+    with delayed(page, "**/quote?kind=model"):
         with page.expect_request("**/quote?kind=model"):
             page.get_by_label("Target").select_option("income")
-        page.clock.pause_at(page.evaluate("Date.now()") + SHOWN)
+        page.clock.pause_at(page.evaluate("Date.now()") + SOON_MILLISECONDS)
         page.mouse.move(*_center(forecast))
         place = _center(forecast)
     with page.expect_response("**/quote?kind=model"):
         pass
-    page.wait_for_timeout(SHOWN)
+    page.wait_for_timeout(ANSWER_MILLISECONDS)
     assert _center(forecast) == place
-    page.clock.run_for(SHOWN)
+    page.clock.run_for(ANSWER_MILLISECONDS)
     expect(page.locator("#quote")).to_contain_text("of the budget")
 
 
 def test_a_receipt_that_is_dropped_before_a_script_has_arrived_is_read(page: Page) -> None:
-    with held(page, "**/check.js"):
+    with delayed(page, "**/check.js"):
         page.goto("/pages/receipts", wait_until="commit")
         file = "() => { const t = new DataTransfer(); t.items.add(new File(['{}'], 'receipt.json')); return t; }"
         drop = {"dataTransfer": page.evaluate_handle(file)}
@@ -95,7 +96,7 @@ def test_a_receipt_that_is_dropped_before_a_script_has_arrived_is_read(page: Pag
 
 @pytest.mark.parametrize("late", ["typed", "htmx.min"])
 def test_steps_that_are_clicked_before_a_script_has_arrived_are_all_taken(page: Page, dataset: str, late: str) -> None:
-    with held(page, f"**/{late}.js"):
+    with delayed(page, f"**/{late}.js"):
         page.goto(_form(dataset, "tuning"), wait_until="commit")
         add = page.get_by_role("button", name="Add a candidate")
         add.click()
@@ -110,7 +111,7 @@ def test_steps_that_are_clicked_before_a_script_has_arrived_are_all_taken(page: 
 def test_a_forecast_that_is_requested_before_a_script_has_arrived_is_made_once(page: Page, dataset: str) -> None:
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
-    with held(page, "**/htmx.min.js"):
+    with delayed(page, "**/htmx.min.js"):
         page.goto(_form(dataset, "model"), wait_until="commit")
         page.get_by_label("Target").select_option("income")
         for _ in range(2):
@@ -121,14 +122,14 @@ def test_a_forecast_that_is_requested_before_a_script_has_arrived_is_made_once(p
 
 @pytest.mark.parametrize(("button", "columns"), [("Add a column", 2), ("Remove column 1", 0)])
 def test_a_step_of_the_editor_is_taken_before_a_script_has_arrived(page: Page, button: str, columns: int) -> None:
-    with held(page, "**/htmx.min.js"):
+    with delayed(page, "**/htmx.min.js"):
         page.goto("/pages/upload", wait_until="commit")
         page.get_by_role("button", name=button).click()
     expect(page.locator("#columns fieldset")).to_have_count(columns)
 
 
 def test_a_declaration_that_is_pasted_before_a_script_has_arrived_is_read(page: Page) -> None:
-    with held(page, "**/htmx.min.js"):
+    with delayed(page, "**/htmx.min.js"):
         page.goto("/pages/upload", wait_until="commit")
         page.locator("summary", has_text="Declaration as JSON").click()
         page.get_by_label("Declaration, as JSON").fill("[]")
@@ -136,22 +137,22 @@ def test_a_declaration_that_is_pasted_before_a_script_has_arrived_is_read(page: 
     expect(page.get_by_role("alert")).to_be_visible()
 
 
-def test_a_file_that_is_sent_before_a_script_has_arrived_is_sent_with_its_columns(visitor: Visitor) -> None:
+def test_a_file_sent_before_a_script_is_loaded_is_sent_with_its_columns(visitor: Visitor) -> None:
     page = visitor.page
     file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex,income\nf,2\n"}
-    with held(page, "**/send.js"):
+    with delayed(page, "**/send.js"):
         page.goto("/pages/upload", wait_until="commit")
         page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
         page.get_by_label("Epsilon").fill("a lot")
         page.get_by_role("button", name="Upload and register").click()
-    with page.expect_request("**/pages/upload") as sent:
+    with page.expect_request("**/pages/upload") as request:
         expect(page.get_by_role("alert")).to_contain_text("epsilon: must be a number, such as 0.5")
-    assert '"income"' in (sent.value.post_data_buffer or b"").decode()
+    assert '"income"' in (request.value.post_data_buffer or b"").decode()
     visitor.complaints.clear()  # the browser's own, of the 422
 
 
 def test_the_range_that_is_moved_before_its_script_has_arrived_sets_epsilon(page: Page, dataset: str) -> None:
-    with held(page, "**/slider.js"):
+    with delayed(page, "**/slider.js"):
         page.goto(_form(dataset, "model"), wait_until="commit")
         page.get_by_role("slider").press("End")
     expect(page.locator("[name='privacy.epsilon']")).not_to_have_value("0.5")
@@ -163,7 +164,7 @@ def test_three_steps_at_once_are_all_taken_and_priced(page: Page, dataset: str) 
     page.goto(_form(dataset, "tuning"))
     page.get_by_label("Target").select_option("income")
     expect(page.locator("#quote")).to_contain_text("2 candidates")
-    with held(page, "**/fields?kind=tuning"):
+    with delayed(page, "**/fields?kind=tuning"):
         for _ in range(3):
             page.get_by_role("button", name="Add a candidate").click()
     expect(page.get_by_role("group", name="Candidate 5")).to_be_visible()
@@ -173,12 +174,12 @@ def test_three_steps_at_once_are_all_taken_and_priced(page: Page, dataset: str) 
 def test_a_price_that_arrives_while_a_button_is_pressed_does_not_move_it(page: Page, dataset: str) -> None:
     """The price is above this button: shown at once, it would move the button away from the pointer."""
     forecast = page.get_by_role("button", name="Forecast the accuracy")
-    with held(page, "**/quote?kind=model"):
+    with delayed(page, "**/quote?kind=model"):
         page.goto(_form(dataset, "model"))
         page.get_by_label("Target").select_option("income")
         _press(page, forecast)
         place = forecast.bounding_box()
-    page.wait_for_timeout(SHOWN)
+    page.wait_for_timeout(ANSWER_MILLISECONDS)
     assert forecast.bounding_box() == place
     with page.expect_request("**/forecast"):
         page.mouse.up()
@@ -188,11 +189,11 @@ def test_a_price_that_arrives_while_a_button_is_pressed_does_not_move_it(page: P
 def test_fields_that_arrive_while_a_button_is_pressed_do_not_move_it(page: Page, dataset: str) -> None:
     add = page.get_by_role("button", name="Add a candidate")
     page.goto(_form(dataset, "tuning"))
-    with held(page, "**/fields?kind=tuning"):
+    with delayed(page, "**/fields?kind=tuning"):
         page.get_by_role("group", name="Candidate 2").get_by_label("Method").select_option("dp_gd")
         _press(page, add)
         place = add.bounding_box()
-    page.wait_for_timeout(SHOWN)
+    page.wait_for_timeout(ANSWER_MILLISECONDS)
     assert add.bounding_box() == place
     page.mouse.up()
     expect(page.get_by_role("group", name="Candidate 3")).to_be_visible()
@@ -211,7 +212,7 @@ def test_a_running_job_is_cancelled_by_a_slow_click(page: Page, server: Live, da
         _press(page, cancel)
         with page.expect_response(re.compile("/part$")):
             pass
-        page.wait_for_timeout(SHOWN)
+        page.wait_for_timeout(ANSWER_MILLISECONDS)
         page.mouse.up()
         expect(page.get_by_role("status")).to_contain_text("Cancelled")
     finally:
@@ -228,7 +229,7 @@ def test_a_running_job_is_followed_to_its_end_and_keeps_the_focus(page: Page, se
         for _ in range(2):
             with page.expect_response(re.compile("/part$")):
                 pass
-        page.wait_for_timeout(SHOWN)
+        page.wait_for_timeout(ANSWER_MILLISECONDS)
         expect(page.get_by_role("button", name="Cancel the job")).to_be_focused()
     finally:
         server.engine.gate.set()

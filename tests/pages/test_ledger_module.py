@@ -37,9 +37,9 @@ from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
 from accounting.records.sessions import session_cost
 from tests.support.javascript import Module, Thrown, in_page
-from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, told_of
+from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, unrecorded_receipt
 from tests.support.receipts import AT, GD, SVRG
-from tests.support.sessions import GAUSSIAN, SAMPLED, TARGETED, ended, many, plan, reserved, settled
+from tests.support.sessions import GAUSSIAN, SAMPLED, TARGETED, ended_session, many, plan, reserved, settled
 from tests.support.sessions import RELEASE as CALIBRATED
 from tests.support.sessions import RULE as MIXED
 from tests.support.sessions import run as run_sessions
@@ -55,78 +55,80 @@ def module(browser: Browser) -> Iterator[Module]:
         yield imported
 
 
-def told(module: Module, entries: Sequence[Entry], epsilons: Sequence[float] = (), delta: float = 1e-6) -> Any:
+def computed(module: Module, entries: Sequence[Entry], epsilons: Sequence[float] = (), delta: float = 1e-6) -> Any:
     return module.call("told", [entry.to_json() for entry in entries], list(epsilons), delta)
 
 
 def extended(entries: Sequence[Entry], state: LedgerState, *events: LedgerEvent) -> tuple[list[Entry], LedgerState]:
-    found = list(entries)
+    longer = list(entries)
     for event in events:
         state, entry = advance(state, event, AT)
-        found.append(entry)
-    return found, state
+        longer.append(entry)
+    return longer, state
 
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
-def test_a_receipt_that_the_ledger_does_not_hold_is_found(module: Module, ledger: list[Entry], why: str) -> None:
-    """In the same words, except what a charge must be for these queries, which is not computed here."""
-    found = module.call("wrong", [entry.to_json() for entry in ledger], told_of(ledger, why)["receipt"])
-    assert found == (None if "these queries" in why else why)
+def test_a_receipt_that_is_not_in_the_ledger_is_detected(module: Module, ledger: list[Entry], why: str) -> None:
+    """The reason is the same as in Python, except for the queries' charge, which the page does not compute."""
+    reason = module.call("wrong", [entry.to_json() for entry in ledger], unrecorded_receipt(ledger, why)["receipt"])
+    assert reason == (None if "these queries" in why else why)
 
 
-def test_a_receipt_is_found_in_its_ledger(module: Module) -> None:
+def test_a_receipt_in_its_ledger_is_confirmed(module: Module) -> None:
     joined = chain(*job("j1"), Joined("d2", 50, "ada"), *job("j2"), dataset="d0")
     for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
-        said = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)["receipt"]
-        assert (module.call("wrong", [entry.to_json() for entry in joined], said) is None) is holds
+        statement = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)["receipt"]
+        assert (module.call("wrong", [entry.to_json() for entry in joined], statement) is None) is holds
     for registered, claimed in product((None, Unit(), Unit("person", 8)), (Unit(), Unit("person", 8))):
         state, first = advance(None, Opened("d1", 20_000, RULE, unit=registered), AT)
         entries, _ = extended([first], state, *job("j1"))
-        said = signed(entry=entries[3], unit=claimed)["receipt"]
-        found = module.call("wrong", [entry.to_json() for entry in entries], said)
-        assert (found is None) is (claimed == (registered or Unit()))
+        statement = signed(entry=entries[3], unit=claimed)["receipt"]
+        reason = module.call("wrong", [entry.to_json() for entry in entries], statement)
+        assert (reason is None) is (claimed == (registered or Unit()))
 
 
 def busy(kind: Any) -> tuple[list[Entry], LedgerState]:
-    """Three analysts, a refund, a larger promise."""
+    """Return a ledger with three analysts, a refund and a larger budget, and its state."""
     privacy = Privacy(2.0, 0.0 if kind == "pure" else 1e-6)
     rule = Filter.open(kind, privacy)
     entries = chain(rule=rule)
     state = verify_ledger(entries)
-    for who, (queries, epsilon) in PLANS.items():
-        asked = (Query("a", 3, Laplace()),) if kind == "pure" else GD if kind == "gdp" else queries
+    for analyst, (queries, epsilon) in PLANS.items():
+        charged_queries = (Query("a", 3, Laplace()),) if kind == "pure" else GD if kind == "gdp" else queries
         own = Privacy(epsilon, privacy.delta)
-        cost = rule.cost(calibrate(asked, own).plan)
-        entries, state = extended(entries, state, Charged(f"j-{who}", cost, own, who, "d1", f"m-{len(asked)}"))
-    refund = Refunded("j-cyn", rule.cost(calibrate(asked, own).plan), False)
+        cost = rule.cost(calibrate(charged_queries, own).plan)
+        entries, state = extended(
+            entries, state, Charged(f"j-{analyst}", cost, own, analyst, "d1", f"m-{len(charged_queries)}")
+        )
+    refund = Refunded("j-cyn", rule.cost(calibrate(charged_queries, own).plan), False)
     larger = Promised(rule.raised(Privacy(2.5, privacy.delta)), "steward")
     return extended(entries, state, Started("j-ada", 1), refund, larger)
 
 
 @pytest.mark.parametrize("kind", ["gdp", "rdp", "gdp_rdp", "pure"])
-def test_shares_and_the_curve_are_those_of_the_server(module: Module, kind: Any) -> None:
+def test_shares_and_the_curve_equal_those_of_the_server(module: Module, kind: Any) -> None:
     entries, state = busy(kind)
     delta = state.filter.privacy.delta
-    found = told(module, entries, (0.05, 0.5, 1.0, 2.0, 5.0), delta)
-    assert found["head"] == str(entries[-1].head)
+    result = computed(module, entries, (0.05, 0.5, 1.0, 2.0, 5.0), delta)
+    assert result["head"] == str(entries[-1].head)
     parts = shares(entries, state)
     by = {entry.body["analyst"]: parts[entry.sequence] for entry in entries if entry.sequence in parts}
-    assert {name: share for name, share, _ in found["analysts"]} == pytest.approx(by, rel=1e-12)
-    assert sum(share for _, share, _ in found["methods"]) == pytest.approx(sum(by.values()), rel=1e-12)
-    assert found["share"] == pytest.approx(sum(by.values()), rel=1e-12)
-    assert found["epsilon"] == pytest.approx(spent_epsilon(state), rel=1e-8)
-    history = found["history"]
-    assert history["total"][-1] == pytest.approx(found["share"], rel=1e-12)
-    assert history["total"][2] > history["total"][3], "what was refunded is back"
+    assert {name: share for name, share, _ in result["analysts"]} == pytest.approx(by, rel=1e-12)
+    assert sum(share for _, share, _ in result["methods"]) == pytest.approx(sum(by.values()), rel=1e-12)
+    assert result["share"] == pytest.approx(sum(by.values()), rel=1e-12)
+    assert result["epsilon"] == pytest.approx(spent_epsilon(state), rel=1e-8)
+    history = result["history"]
+    assert history["total"][-1] == pytest.approx(result["share"], rel=1e-12)
+    assert history["total"][2] > history["total"][3], "the refund reduces the share"
     assert [name for name, _ in history["parts"]] == [*PLANS]
     if kind != "pure":
-        for epsilon, found_delta in zip((0.05, 0.5, 1.0, 2.0, 5.0), found["deltas"], strict=True):
+        for epsilon, found_delta in zip((0.05, 0.5, 1.0, 2.0, 5.0), result["deltas"], strict=True):
             assert 0 < found_delta <= 1 + 1e-6
-            again = told(module, entries, (), found_delta)["epsilon"]
-            assert again <= epsilon * (1 + 1e-9), "the least"
-            assert told(module, entries, (again,))["deltas"][0] == pytest.approx(found_delta, rel=1e-9)
+            again = computed(module, entries, (), found_delta)["epsilon"]
+            assert again <= epsilon * (1 + 1e-9), "the smallest epsilon"
+            assert computed(module, entries, (again,))["deltas"][0] == pytest.approx(found_delta, rel=1e-9)
     else:
-        assert found["deltas"] == [None] * 5
+        assert result["deltas"] == [None] * 5
 
 
 def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
@@ -134,20 +136,20 @@ def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
     paid = (RULE.thresholds[0] + 1,)
     entries, state = extended(chain(), verify_ledger(chain()), Charged("j", paid, Privacy(2.0, 1e-6), "ada"))
     assert state.whole
-    assert told(module, entries)["analysts"] == [["ada", 1, 1]]
+    assert computed(module, entries)["analysts"] == [["ada", 1, 1]]
     lost = extended(chain(), verify_ledger(chain()), RolledBack("a disk", None))[0]
     forged = [*lost, entries[1]]
     with pytest.raises(Thrown, match="does not follow"):
-        told(module, forged)
+        computed(module, forged)
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN.keys() - {"nothing", "the end is missing", "rewritten"}))
 def test_what_was_done_to_a_ledger_is_found(module: Module, name: str) -> None:
     """Each change that is visible without a kept head is found. `tests/pages/test_audit.py` has the others."""
     entries = BROKEN[name][0]()
-    assert told(module, LEDGER)["head"] == str(LEDGER[-1].head)
+    assert computed(module, LEDGER)["head"] == str(LEDGER[-1].head)
     with pytest.raises(Thrown):
-        told(module, entries)
+        computed(module, entries)
 
 
 def test_no_byte_of_an_entry_can_be_changed(module: Module) -> None:
@@ -169,21 +171,21 @@ def test_more_than_the_filter_admits_is_refused_though_every_hash_is_right(modul
     for body in (second, second | {"whole": True}, dear[1].body):
         forged = relinked([*dear, Entry(5, "charged", body, "", "")])
         with pytest.raises(Thrown, match="entry 5"):
-            told(module, forged)
+            computed(module, forged)
     negative = relinked([*dear, Entry(5, "charged", second | {"cost": ["-1"]}, "", "")])
     with pytest.raises(Thrown, match="entry 5"):
-        told(module, negative)
-    assert told(module, dear)["share"] > 0
+        computed(module, negative)
+    assert computed(module, dear)["share"] > 0
 
 
 PLANNED = plan(many(SAMPLED, 20), SAMPLED)
 OWN = Privacy(CALIBRATED.epsilon, CALIBRATED.delta)
 
 
-def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
+def test_sessions_are_followed_as_in_python(module: Module) -> None:
     """Sessions are refunded in part, in full and not at all, and one takes the whole budget."""
     lost, no_refund = RolledBack("disk lost", None), SessionRule("d1", "no_refund", "eve")
-    kept = Settled("s1", [1], MIXED.zero_cost, False, "closed")
+    without_refund = Settled("s1", [1], MIXED.zero_cost, False, "closed")
     stories: list[list[LedgerEvent]] = [
         [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])],
         [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [0, 0])],
@@ -192,7 +194,7 @@ def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
         [reserved(MIXED, PLANNED), reserved(MIXED, PLANNED, "s2"), settled(MIXED, PLANNED, [3, 1], "s2")],
         [reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [1], whole=True)],
         [reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [0], whole=True)],
-        [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, kept],
+        [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, without_refund],
         [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, settled(MIXED, TARGETED, [0])],
         [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, RAISED, settled(MIXED, TARGETED, [1])],
         [reserved(MIXED, PLANNED), no_refund, settled(MIXED, PLANNED, [3, 0])],
@@ -200,10 +202,10 @@ def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
     ]
     for story in stories:
         state, entries = run_sessions(MIXED, *story)
-        found = told(module, entries)
-        assert found["head"] == str(entries[-1].head)
-        assert found["share"] == pytest.approx(sum(shares(entries, state).values()), rel=1e-12)
-        assert found["history"]["total"][-1] == pytest.approx(found["share"], rel=1e-12)
+        result = computed(module, entries)
+        assert result["head"] == str(entries[-1].head)
+        assert result["share"] == pytest.approx(sum(shares(entries, state).values()), rel=1e-12)
+        assert result["history"]["total"][-1] == pytest.approx(result["share"], rel=1e-12)
 
 
 def test_no_refund_of_answers_is_followed(module: Module) -> None:
@@ -228,18 +230,18 @@ def test_no_refund_of_answers_is_followed(module: Module) -> None:
     for entries, change in changes:
         forged = relinked([*entries[:2], replace(entries[2], body=entries[2].body | change)])
         with pytest.raises(Thrown):
-            told(module, forged)
+            computed(module, forged)
     for change in ({"cost": [*cost[:-1], "1"]}, {"plan": [{"count": 0}]}):
         with pytest.raises(Thrown):
-            told(module, relinked([good[0], replace(good[1], body=good[1].body | change)]))
+            computed(module, relinked([good[0], replace(good[1], body=good[1].body | change)]))
     with pytest.raises(Thrown):
-        told(module, relinked([*good, good[2]]))
+        computed(module, relinked([*good, good[2]]))
     with pytest.raises(Thrown):
-        told(module, relinked([*good, good[1]]))
+        computed(module, relinked([*good, good[1]]))
 
 
-def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_not_followed(module: Module) -> None:
-    """Python does not write such a ledger, or refuses it."""
+def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_refused(module: Module) -> None:
+    """Python never writes such a ledger, or refuses it."""
     _, whole = run_sessions(MIXED, reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, settled(MIXED, TARGETED, [0]))
     part = {"recorded": [1], "refund": cost_to_json(settled(MIXED, TARGETED, [1]).refund)}
     forged = [relinked([*whole[:3], replace(whole[3], body=whole[3].body | part)])]
@@ -247,13 +249,13 @@ def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_not_followed(module: 
     for rule in rules:
         reservation: list[LedgerEvent] = [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])]
         forged.append(run_sessions(MIXED, SessionRule("d1", rule, "eve"), *reservation)[1])
-        opening, *others = run_sessions(MIXED, *reservation)[1]
-        forged.append(relinked([replace(opening, body=opening.body | {"session_rule": rule}), *others]))
+        opening, *later = run_sessions(MIXED, *reservation)[1]
+        forged.append(relinked([replace(opening, body=opening.body | {"session_rule": rule}), *later]))
     for entries in forged:
         with pytest.raises(LedgerInvalid):
             verify_ledger(entries)
         with pytest.raises(Thrown):
-            told(module, entries)
+            computed(module, entries)
 
 
 RESERVATION = run_sessions(MIXED, reserved(MIXED, PLANNED))[1][1]
@@ -287,11 +289,11 @@ def test_an_entry_that_its_dataset_or_a_freeze_does_not_allow_is_not_followed(
     opening = run_sessions(MIXED)[1][0]
     entries = relinked([opening, *(Entry(0, kind, body, "", "") for kind, body in forged)])
     verify_ledger(entries[:-1])
-    assert told(module, entries[:-1])["head"] == str(entries[-2].head)
+    assert computed(module, entries[:-1])["head"] == str(entries[-2].head)
     with pytest.raises(LedgerInvalid):
         verify_ledger(entries)
     with pytest.raises(Thrown, match=f"entry {len(entries)} "):
-        told(module, entries)
+        computed(module, entries)
 
 
 def test_entries_of_datasets_and_freezes_are_followed(module: Module) -> None:
@@ -309,7 +311,7 @@ def test_entries_of_datasets_and_freezes_are_followed(module: Module) -> None:
     ]
     _, entries = run_sessions(MIXED, *events)
     verify_ledger(entries)
-    assert told(module, entries)["head"] == str(entries[-1].head)
+    assert computed(module, entries)["head"] == str(entries[-1].head)
 
 
 def test_another_currency_after_a_full_refund_is_followed(module: Module) -> None:
@@ -318,13 +320,13 @@ def test_another_currency_after_a_full_refund_is_followed(module: Module) -> Non
     gaussian = plan(GAUSSIAN)
     state, entries = run_sessions(rule, reserved(rule, gaussian), settled(rule, gaussian, [0]))
     entries, _ = extended(entries, state, Promised(MIXED, "steward"), reserved(MIXED, PLANNED, "s2"))
-    found = told(module, entries)
-    assert found["head"] == str(entries[-1].head)
-    assert found["history"]["total"] == [found["share"]]
+    result = computed(module, entries)
+    assert result["head"] == str(entries[-1].head)
+    assert result["history"]["total"] == [result["share"]]
 
 
 def test_the_receipt_of_a_session_is_found_in_its_ledger(module: Module) -> None:
-    stated, entries = ended(MIXED, PLANNED, [3, 1])
+    stated, entries = ended_session(MIXED, PLANNED, [3, 1])
     ledger = [entry.to_json() for entry in entries]
     assert module.call("wrong", ledger, stated) is None
     first, second = stated["plan"]

@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.identity.sign_on import SignOn
 from purse import Client
-from tests.support.browser import Visitor, held
+from tests.support.browser import Visitor, delayed
 from tests.support.live import Live
+from tests.support.patience import PATIENCE
 from tests.support.provider import provider
 from tests.support.service import SPEC, people
 
@@ -43,17 +44,19 @@ def test_a_person_signs_in_looks_around_and_signs_out(visitor: Visitor, server: 
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
-def test_a_person_signs_in_and_out_at_the_provider_and_comes_back(browser: Browser, server: Live) -> None:
-    """Another site to the browser: a lax cookie brings the attempt back, and the strict one begins on our own page."""
-    before = server.app.state.services
+def test_a_person_signs_in_and_out_at_the_provider_and_returns(browser: Browser, server: Live) -> None:
+    """The provider is another site: a lax cookie continues the attempt, and the strict one starts on our page."""
+    services_before = server.app.state.services
     with provider() as idp:
         idp.now = time.time()
-        back = {"oidc_redirect": f"{server.url}/pages/sign-in/return"}
-        chosen = before.settings.model_copy(update=idp.settings(**back))
-        server.app.state.services = replace(before, settings=chosen, sign_on=SignOn(chosen, before.database.clock))
+        redirect = {"oidc_redirect": f"{server.url}/pages/sign-in/return"}
+        chosen = services_before.settings.model_copy(update=idp.settings(**redirect))
+        server.app.state.services = replace(
+            services_before, settings=chosen, sign_on=SignOn(chosen, services_before.database.clock)
+        )
         try:
-            shown = {"Authorization": f"Bearer {idp.token()}"}  # its addresses are known from now on
-            assert httpx.get(f"{server.url}/v1/datasets", headers=shown).status_code == 200
+            headers = {"Authorization": f"Bearer {idp.token()}"}  # loads the provider's addresses
+            assert httpx.get(f"{server.url}/v1/datasets", headers=headers, timeout=PATIENCE).status_code == 200
             with Visitor.arrived(browser, server.url, None) as visitor:
                 page = visitor.page
                 page.goto("/pages/sign-in")
@@ -64,15 +67,18 @@ def test_a_person_signs_in_and_out_at_the_provider_and_comes_back(browser: Brows
                 [there] = visitor.elsewhere
                 assert there.startswith(f"http://localhost:{urlsplit(idp.issuer).port}/realm/authorize?")
                 visitor.elsewhere.clear()
-                [kept] = page.context.cookies()
-                assert (kept["name"], kept["sameSite"], kept["httpOnly"]) == ("purse_session", "Strict", True)
+                [cookie] = page.context.cookies()
+                assert (cookie["name"], cookie["sameSite"], cookie["httpOnly"]) == ("purse_session", "Strict", True)
                 page.get_by_role("button", name="Sign out").click()
                 expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
-                assert idp.left == {"client_id": "purse", "post_logout_redirect_uri": f"{server.url}/pages/sign-in"}
+                assert idp.last_sign_out == {
+                    "client_id": "purse",
+                    "post_logout_redirect_uri": f"{server.url}/pages/sign-in",
+                }
                 assert (page.context.cookies(), len(visitor.elsewhere)) == ([], 1)
                 visitor.elsewhere.clear()
         finally:
-            server.app.state.services = before
+            server.app.state.services = services_before
 
 
 def test_nothing_needs_a_mouse(visitor: Visitor, dataset: str) -> None:
@@ -133,9 +139,9 @@ def test_a_long_name_keeps_nobody_from_the_button_beside_it(visitor: Visitor, se
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    made = tmp_path / "hospital.csv"
-    made.write_bytes(ROWS.encode("latin-1"))
-    return made
+    path = tmp_path / "hospital.csv"
+    path.write_bytes(ROWS.encode("latin-1"))
+    return path
 
 
 def _fill(page: Page, **said: str) -> None:
@@ -143,7 +149,7 @@ def _fill(page: Page, **said: str) -> None:
         page.locator(f"[name='{name.replace('__', '.')}']").fill(value)
 
 
-def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file: Path) -> None:
+def test_a_file_is_declared_refused_corrected_and_registered(visitor: Visitor, file: Path) -> None:
     page = visitor.page
     page.get_by_role("link", name="Upload", exact=True).click()
     _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
@@ -178,8 +184,12 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     expect(report).to_contain_text("200")
     visitor.check()
     with Client(visitor.url, page.context.cookies()[0]["value"]) as client:
-        [made] = [each for each in client.datasets.list() if each.name == "hospital"]
-    assert (made.persons, made.unit.max_rows, [column.name for column in made.columns]) == (100, 2, ["age", "sex"])
+        [dataset] = [each for each in client.datasets.list() if each.name == "hospital"]
+    assert (dataset.persons, dataset.unit.max_rows, [column.name for column in dataset.columns]) == (
+        100,
+        2,
+        ["age", "sex"],
+    )
 
 
 def test_the_format_and_the_types_are_guessed_and_a_correction_is_kept(visitor: Visitor, tmp_path: Path) -> None:
@@ -274,8 +284,8 @@ def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Vis
 def test_what_is_filled_in_before_a_script_has_arrived_is_taken_over(visitor: Visitor, late: str, file: Path) -> None:
     """A page can be filled in before its scripts are there; none may miss the beginning of what another has begun."""
     page = visitor.page
-    with held(page, "**/upload/spec"):
-        with held(page, f"**/{late}.js"):
+    with delayed(page, "**/upload/spec"):
+        with delayed(page, f"**/{late}.js"):
             page.goto("/pages/upload", wait_until="commit")
             _fill(page, name="early", budget__epsilon="a lot")
             page.locator("[name='budget.epsilon']").blur()
@@ -288,22 +298,22 @@ def test_what_is_filled_in_before_a_script_has_arrived_is_taken_over(visitor: Vi
     visitor.complaints.clear()  # the browser's own, of the 422
 
 
-def test_nothing_is_sent_while_the_declaration_is_not_what_was_filled_in(visitor: Visitor, tmp_path: Path) -> None:
-    """A declaration counts for good: where a field was lost on its way, the one from before is not sent."""
-    page, asked = visitor.page, list[str]()
+def test_nothing_is_sent_while_the_declaration_differs_from_the_fields(visitor: Visitor, tmp_path: Path) -> None:
+    """If a change of a field was lost, the previous declaration is not sent."""
+    page, paths = visitor.page, list[str]()
     page.goto("/pages/upload")
     (tmp_path / "ages.csv").write_bytes(people(41))
     page.get_by_label("File (CSV").set_input_files(tmp_path / "ages.csv")
     declared = page.get_by_label("Declaration, as JSON")
     expect(declared).to_have_value(re.compile("income"))
-    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.on("request", lambda request: paths.append(urlsplit(request.url).path))
     page.route("**/upload/spec", lambda route: route.abort())
     for _ in range(2):
         page.get_by_label("Epsilon").fill("a lot")
         page.get_by_role("button", name="Upload and register").click()
         expect(page.get_by_role("alert")).to_contain_text("Nothing was sent")
         page.locator("#answer").evaluate("answer => answer.replaceChildren()")
-    assert set(asked) == {"/pages/upload/spec"}
+    assert set(paths) == {"/pages/upload/spec"}
     page.unroute("**/upload/spec")
     visitor.complaints.clear()  # htmx's own, of the requests that were lost
     page.get_by_role("button", name="Upload and register").click()
@@ -312,8 +322,8 @@ def test_nothing_is_sent_while_the_declaration_is_not_what_was_filled_in(visitor
     visitor.complaints.clear()  # the browser's own, of the 422
 
 
-def test_a_declaration_that_is_written_by_hand_is_the_one_that_is_sent(visitor: Visitor, tmp_path: Path) -> None:
-    """Also after a field was lost on its way, or the editor could not be asked to show it."""
+def test_a_declaration_written_by_hand_is_sent(visitor: Visitor, tmp_path: Path) -> None:
+    """It is sent even if a change of a field was lost, or the editor did not answer."""
     page = visitor.page
     page.goto("/pages/upload")
     (tmp_path / "ages.csv").write_bytes(people(42))
@@ -330,9 +340,9 @@ def test_a_declaration_that_is_written_by_hand_is_the_one_that_is_sent(visitor: 
     with page.expect_event("requestfailed"):
         page.get_by_role("button", name="Show it in the editor").click()
     page.unroute("**/upload/spec")
-    with page.expect_request("**/pages/upload") as sent:
+    with page.expect_request("**/pages/upload") as request:
         page.get_by_role("button", name="Upload and register").click()
-    assert '{"name": "mine"}' in (sent.value.post_data_buffer or b"").decode()
+    assert '{"name": "mine"}' in (request.value.post_data_buffer or b"").decode()
     expect(page.get_by_role("alert")).to_be_visible()
     expect(declared).to_have_value('{"name": "mine"}')
     visitor.complaints.clear()  # htmx's own, of the requests that were lost, and the browser's, of the 422
@@ -359,19 +369,19 @@ def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
 
 
 def _share(page: Page) -> float:
-    told = page.locator("#quote dd").first
-    expect(told).to_contain_text("of the budget")
-    return float(told.inner_text().split(" ")[0])
+    share = page.locator("#quote dd").first
+    expect(share).to_contain_text("of the budget")
+    return float(share.inner_text().split(" ")[0])
 
 
-def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Visitor, dataset: str) -> None:
+def test_moving_epsilon_shows_its_price_before_anything_is_spent(visitor: Visitor, dataset: str) -> None:
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}")
     page.get_by_role("link", name="New model").click()
     expect(page.locator("#quote")).to_contain_text("fill in: target")
     expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_label("Target").select_option("income")
-    before = _share(page)
+    share_before = _share(page)
     expect(page.locator("#charge")).to_contain_text("of the budget")
     assumptions = page.locator("summary", has_text="Assumptions")
     assumptions.click()
@@ -392,8 +402,8 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     assert float(epsilon.input_value()) > 0.5
     with page.expect_response(re.compile("/quote")):
         page.get_by_role("slider").press("ArrowRight")
-    expect(page.locator("#quote dd").first).not_to_contain_text(f"{before:.3g} %")
-    assert _share(page) > before
+    expect(page.locator("#quote dd").first).not_to_contain_text(f"{share_before:.3g} %")
+    assert _share(page) > share_before
     page.locator("summary", has_text="Noise of each query").click()
     noise = page.get_by_role("region", name="Noise of each query").locator("td").nth(1)
     assert float(noise.inner_text().replace(",", "")) > 0

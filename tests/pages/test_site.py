@@ -130,8 +130,8 @@ def test_formulas_are_no_markup(site: Site) -> None:
 @pytest.mark.slow
 def test_the_copy_button_copies_commands_without_prompts_and_outputs(site: Site) -> None:
     copied = [html.unescape(text) for text in re.findall(r'data-copy="([^"]*)"', site.pages["tutorial.html"])]
-    shown = [command for command, _ in steps(DOCS / "tutorial.md")]
-    assert "\n".join(copied).startswith("\n".join(shown))
+    expected_commands = [command for command, _ in steps(DOCS / "tutorial.md")]
+    assert "\n".join(copied).startswith("\n".join(expected_commands))
     assert "data-copy" not in site.pages["settings.html"]
 
 

@@ -14,13 +14,18 @@ from tests.support.live import Live
 
 
 def _declare(page: Page, file: Path) -> str:
-    """On a page, the patient as unit and a budget, columns by the names in the file's first line; the dataset's id."""
+    """Declare unit, budget and columns on a page, register the file, and return the dataset's id."""
     page.get_by_role("link", name="Upload", exact=True).click()
     page.locator("summary", has_text="File format").click()
     page.locator("summary", has_text="More options of the dataset").click()
     page.get_by_label("Encoding").select_option(story.SPEC["dialect"]["encoding"])
-    said = {"dialect": story.SPEC["dialect"], "unit": story.SPEC["unit"], "budget": story.SPEC["budget"]}
-    fields = {f"{part}.{name}": value for part, of in said.items() for name, value in of.items() if name != "encoding"}
+    parts = {"dialect": story.SPEC["dialect"], "unit": story.SPEC["unit"], "budget": story.SPEC["budget"]}
+    fields = {
+        f"{part}.{name}": value
+        for part, values in parts.items()
+        for name, value in values.items()
+        if name != "encoding"
+    }
     for name, value in ({"name": story.SPEC["name"], "holdout": story.SPEC["holdout"]} | fields).items():
         control = page.locator(f"[name='{name}']")
         (control.select_option if control.evaluate("c => c.tagName") == "SELECT" else control.fill)(str(value))
@@ -47,28 +52,28 @@ def _declare(page: Page, file: Path) -> str:
     return str(page.get_by_role("link", name=story.SPEC["name"]).get_attribute("href")).rpartition("/")[2]
 
 
-def test_the_story_begins_on_a_page_and_ends_where_an_auditor_finds_it_again(
+def test_the_story_starts_on_a_page_and_an_auditor_recomputes_it(
     browser: Browser, server: Live, tmp_path: Path
 ) -> None:
     def register(_: Client, file: Path) -> str:
         with Visitor.arrived(browser, server.url, server.token) as steward:
             return _declare(steward.page, file)
 
-    told = story.tell(server.url, server.token, tmp_path, register)
-    assert told["wrong"] == ["kosten"]
-    assert len(told["expected"]) == 6
-    assert told["expected"][-1] > 0.6, "noise is small at epsilon 3"
-    assert told["auc"]["low"] > 0.5, "better than chance, noise and sampling counted"
-    assert told["recomputed"] == pytest.approx(2.0, rel=1e-2)
-    assert told["refused"] == "budget_exhausted"
-    with Visitor.arrived(browser, server.url, told["auditor"]) as visitor:
+    story_results = story.tell(server.url, server.token, tmp_path, register)
+    assert story_results["wrong"] == ["kosten"]
+    assert len(story_results["expected"]) == 6
+    assert story_results["expected"][-1] > 0.6, "noise is small at epsilon 3"
+    assert story_results["auc"]["low"] > 0.5, "better than chance, noise and sampling counted"
+    assert story_results["recomputed"] == pytest.approx(2.0, rel=1e-2)
+    assert story_results["refused"] == "budget_exhausted"
+    with Visitor.arrived(browser, server.url, story_results["auditor"]) as visitor:
         page = visitor.page
-        page.goto(f"/pages/datasets/{told['dataset']}/ledger")
+        page.goto(f"/pages/datasets/{story_results['dataset']}/ledger")
         expect(page.locator("[data-at=state]")).to_contain_text("and the server states the same.")
-        for name, share in told["shares"].items():
+        for name, share in story_results["shares"].items():
             row = page.get_by_role("region", name="Shares by analyst").get_by_role("row", name=name)
-            shown = row.get_by_role("cell").last.inner_text().removesuffix(" %")
-            assert float(shown) == pytest.approx(100 * share, rel=1e-2)
+            share_text = row.get_by_role("cell").last.inner_text().removesuffix(" %")
+            assert float(share_text) == pytest.approx(100 * share, rel=1e-2)
         page.get_by_label("Files to check").set_input_files([tmp_path / "receipt.json", tmp_path / "keys.json"])
         checks = page.get_by_role("table", name="Checks")
         expect(checks).to_contain_text("a key that you trust signed exactly this receipt")

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser import Visitor, held
+from tests.support.browser import Visitor, delayed
 from tests.support.service import SPEC
 
 
@@ -23,7 +23,7 @@ def _declared(page: Page) -> str:
 def test_what_is_typed_into_the_editor_while_a_step_is_answered_stays(page: Page) -> None:
     first = page.get_by_role("group", name="Column 1")
     first.get_by_label("Name").fill("a")
-    with held(page, "**/upload/editor"):
+    with delayed(page, "**/upload/editor"):
         with page.expect_request("**/upload/editor"):
             page.get_by_role("button", name="Add a column").click()
         first.get_by_label("Name").fill("age")
@@ -37,7 +37,7 @@ def test_what_is_typed_into_the_editor_while_a_step_is_answered_stays(page: Page
 
 
 def test_a_name_that_is_typed_while_a_files_names_are_taken_over_stays(page: Page) -> None:
-    with held(page, "**/upload/editor"):
+    with delayed(page, "**/upload/editor"):
         with page.expect_request("**/upload/editor"):
             file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex,income\nf,2\n"}
             page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
@@ -48,14 +48,14 @@ def test_a_name_that_is_typed_while_a_files_names_are_taken_over_stays(page: Pag
 
 def test_steps_that_are_asked_for_at_once_are_all_taken(page: Page) -> None:
     """The second one's request says what was there before the first one's answer."""
-    with held(page, "**/upload/editor"):
+    with delayed(page, "**/upload/editor"):
         for _ in range(2):
             page.get_by_role("button", name="Add a column").click()
     expect(page.get_by_role("group", name="Column 3")).to_be_visible()
 
 
 def test_a_declaration_says_the_last_that_was_filled_in(page: Page) -> None:
-    with held(page, "**/upload/spec"):
+    with delayed(page, "**/upload/spec"):
         for label, value in (("Name", "hospital"), ("Epsilon", "2"), ("Delta", "1e-6")):
             page.get_by_label(label).first.fill(value)
             page.get_by_label(label).first.blur()
@@ -68,7 +68,7 @@ def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, datas
     file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex\nf\n"}
     page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
     going = page.get_by_role("progressbar", name="Upload in progress")
-    with held(page, "**/pages/upload"):
+    with delayed(page, "**/pages/upload"):
         page.get_by_role("button", name="Upload and register").click()
         expect(going).to_be_visible()
     expect(page.get_by_role("alert")).to_be_visible()
@@ -78,7 +78,7 @@ def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, datas
     page.get_by_label("Target").select_option("income")
     going = page.get_by_role("progressbar", name="Forecast in progress")
     expect(going).to_be_hidden()
-    with held(page, "**/forecast"):
+    with delayed(page, "**/forecast"):
         page.get_by_role("button", name="Forecast the accuracy").click()
         expect(going).to_be_visible()
     expect(page.get_by_role("region", name="Expected accuracy")).to_be_visible()
@@ -86,7 +86,7 @@ def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, datas
 
 
 def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> None:
-    with held(page, "**/upload/spec"):
+    with delayed(page, "**/upload/spec"):
         with page.expect_request("**/upload/spec"):
             page.get_by_label("Name").first.fill("hospital")
             page.get_by_label("Name").first.blur()
@@ -106,7 +106,7 @@ def test_nothing_is_typed_into_what_a_pasted_declaration_replaces(visitor: Visit
     expect(declared).to_have_value(re.compile(";"))
     page.locator("summary", has_text="Declaration as JSON").click()
     declared.fill(json.dumps(SPEC))
-    with held(page, "**/upload/editor"):
+    with delayed(page, "**/upload/editor"):
         with page.expect_request("**/upload/editor"):
             page.get_by_role("button", name="Show it in the editor").click()
         assert editor.evaluate("editor => [editor.inert, editor.ariaBusy]") == [True, "true"]
@@ -125,7 +125,7 @@ def test_what_is_typed_into_a_jobs_form_while_its_fields_come_stays(visitor: Vis
     page.goto(f"/pages/datasets/{dataset}/new?kind=model")
     epsilon = page.get_by_label("Epsilon", exact=False).first
     epsilon.fill("0.6")
-    with held(page, "**/fields?kind=model"):
+    with delayed(page, "**/fields?kind=model"):
         with page.expect_request("**/fields?kind=model"):
             page.get_by_label("Method").select_option("dp_gd")
         epsilon.fill("0.7")
@@ -139,7 +139,7 @@ def test_a_method_that_is_chosen_before_a_script_has_arrived_shows_its_fields(
     visitor: Visitor, dataset: str, late: str
 ) -> None:
     page = visitor.page
-    with held(page, f"**/{late}.js"):
+    with delayed(page, f"**/{late}.js"):
         page.goto(f"/pages/datasets/{dataset}/new?kind=model", wait_until="commit")
         page.get_by_label("Epsilon", exact=False).first.fill("0.7")
         page.get_by_label("Method").select_option("dp_gd")

@@ -44,8 +44,10 @@ class Attacker:
     """Answers through the real oracle and scores each use: ln of (1-q) + q/T sum of ratios, one candidate's less the
     other's, each ratio that of the slot's answer with the candidate in it to the answer without."""
 
-    def __init__(self, oracle: AllocatedOracle, planned: PlannedQuery, candidates: tuple[float, float], rest: float):
-        self._oracle, self._planned, self._candidates, self._rest = oracle, planned, candidates, rest
+    def __init__(
+        self, oracle: AllocatedOracle, planned: PlannedQuery, candidates: tuple[float, float], background: float
+    ):
+        self._oracle, self._planned, self._candidates, self._background = oracle, planned, candidates, background
         self._tilts: list[list[float]] = [[], []]
         self.score = 0.0
 
@@ -54,7 +56,7 @@ class Attacker:
         mechanism, z = self._planned.mechanism, self._planned.noise_multiplier
         assert isinstance(mechanism, RandomAllocation)
         size = mechanism.normalizer(PROBLEM.n)
-        base = float(PROBLEM.loss.slope(w[:1], np.array([self._rest]))[0]) if self._rest else 0.0
+        base = float(PROBLEM.loss.slope(w[:1], np.array([self._background]))[0]) if self._background else 0.0
         for tilts, y in zip(self._tilts, self._candidates, strict=True):
             shift = (float(PROBLEM.loss.slope(w[:1], np.array([y]))[0]) - base) / size
             tilts.append(((float(answer[0]) - base) * shift - shift * shift / 2) / (z * PROBLEM.G / size) ** 2)
@@ -69,30 +71,30 @@ class Attacker:
 def is_caught(solver: NoisyMirrorDescentRun) -> bool:
     """Return whether the audit's lower bound exceeds the guarantee of the plan."""
     plan = calibrate(solver.queries(PROBLEM), PROMISE).plan
-    rest = -1.0 if solver.form == "ordered" else 0.0
+    background = -1.0 if solver.form == "ordered" else 0.0
     sides = []
     for which, truth in enumerate((1.0, -1.0)):
-        X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.full(PROBLEM.n, rest)
-        X[:, 0] = abs(rest)
+        X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.full(PROBLEM.n, background)
+        X[:, 0] = abs(background)
         X[0], y[0] = [1.0, 0.0], truth
         sides.append((inputs.of_arrays(X, y, PROBLEM), source(1, which)))
 
     def score(data: Data, noise: Noise) -> float:
         oracle = AllocatedOracle(PROBLEM, data, plan, noise)
-        attacker = Attacker(oracle, plan.queries[0], (1.0, -1.0), rest)
+        attacker = Attacker(oracle, plan.queries[0], (1.0, -1.0), background)
         solver.run(attacker, PROBLEM)
         return attacker.score
 
     def attack(runs: int) -> tuple[Scores, Scores]:
-        one, two = (np.array([score(*side) for _ in range(runs)]) for side in sides)
-        return one, two
+        first, second = (np.array([score(*side) for _ in range(runs)]) for side in sides)
+        return first, second
 
     return violates(attack, RUNS, beyond(plan))
 
 
 @pytest.mark.parametrize("form", ["independent", "ordered"])
-def test_the_promise_is_kept(form: Form) -> None:
-    """Two passes are an audit's case."""
+def test_the_guarantee_is_kept(form: Form) -> None:
+    """The audit's own cases cover two passes."""
     assert not is_caught(method(form))
 
 
@@ -116,9 +118,9 @@ def test_mutant_a_record_in_two_slots_is_caught() -> None:
 
 
 def most_slots() -> float:
-    """In how many slots of one use a record is, at most over many uses."""
-    found = slot_sums()
-    return float(np.rint(found * 2).reshape(-1, 10).sum(axis=1).max())
+    """Return the largest number of slots of one use that a record is in, over many uses."""
+    shares = slot_sums()
+    return float(np.rint(shares * 2).reshape(-1, 10).sum(axis=1).max())
 
 
 def slot_sums() -> NDArray[np.float64]:
@@ -144,8 +146,8 @@ def test_mutant_division_by_the_slot_s_own_size_is_caught() -> None:
         assert slot_sums().max() > 0.9
 
 
-def test_mutant_slots_that_everybody_knows_are_caught() -> None:
-    """Calibrated for secret slots, with the record always in the first: nothing hides it."""
+def test_mutant_with_public_slots_is_caught() -> None:
+    """The noise is calibrated for secret slots, but the record is always in the first slot."""
     first = lambda _noise, n, _rate, count: (np.arange(n // 2), np.r_[0, n // 2, np.full(count - 1, n // 2)])  # noqa: E731
     with mutated(batches, "slots", first):
         assert is_caught(method("independent"))

@@ -50,9 +50,10 @@ SOFTMAX_RUNS = 1200
 RUNS = 420  # half the noise is caught by about three standard deviations of the bound, or more
 GD = DpGdRun(steps=3, step=0.01)
 ACC = DpAccMdRun(steps=3, step=0.01, potential=HalfSquaredL2())
-FAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.5)
-FARTHER = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
-NEAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.02)
+LARGE_STEPS = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.5)
+# With half the noise, the same distance as LARGE_STEPS.
+DOUBLE_STEPS = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=1.0)
+SMALL_STEPS = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.02)
 PP_FAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.5)
 PP_NEAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.02)
 
@@ -75,13 +76,13 @@ def is_caught(method: FullBatchRun | SampledRun, problem: Problem, runs: int = R
 
 
 @pytest.mark.parametrize("method", [GD, ACC], ids=["dp_gd", "dp_acc_md"])
-def test_full_gradients_keep_their_promise_and_no_more(method: FullBatchRun | SampledRun) -> None:
-    """The bound stays under mu*, and comes near it: the audit has power."""
-    found = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 1700, 2)
-    bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
+def test_full_gradients_have_a_loss_just_below_their_guarantee(method: FullBatchRun | SampledRun) -> None:
+    """The bound is below mu* and near it, so the audit has power."""
+    both_scores = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 1700, 2)
+    bound, promised = mu_lower_bound(*both_scores), gauss_mu(PROMISE.epsilon, PROMISE.delta)
     assert 0.65 * promised < bound <= promised
     assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
-    assert excess(*found, planned(method, PROBLEM)) <= 0
+    assert excess(*both_scores, planned(method, PROBLEM)) <= 0
 
 
 def _softmax_audit() -> tuple[Plan, Attack]:
@@ -96,11 +97,11 @@ def _softmax_audit() -> tuple[Plan, Attack]:
     return plan, seeded_attack(method, problem, plan, Row(np.ones(1), 0.0), Row(-np.ones(1), 0.0), 2)
 
 
-def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -> None:
+def test_softmax_keeps_its_guarantee_and_a_mutant_with_half_the_noise_does_not() -> None:
     plan, attack = _softmax_audit()
-    found = attack(SOFTMAX_RUNS)
-    assert 0.5 < mu_lower_bound(*found) / gauss_mu(WEAK.epsilon, WEAK.delta) <= 1
-    assert excess(*found, plan) <= 0
+    both_scores = attack(SOFTMAX_RUNS)
+    assert 0.5 < mu_lower_bound(*both_scores) / gauss_mu(WEAK.epsilon, WEAK.delta) <= 1
+    assert excess(*both_scores, plan) <= 0
     with mutated(Lattice, "perturb", half_noise):
         plan, attack = _softmax_audit()
         assert violates(attack, SOFTMAX_RUNS, beyond(plan))
@@ -108,35 +109,35 @@ def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -
 
 @pytest.mark.parametrize(
     ("method", "problem"),
-    [(FAR, WIDE), (NEAR, PROBLEM), (PP_NEAR, WIDE)],
+    [(LARGE_STEPS, WIDE), (SMALL_STEPS, PROBLEM), (PP_NEAR, WIDE)],
     ids=["far", "flat", "pp near"],
 )
-def test_dp_svrg_keeps_its_promise(method: FullBatchRun | SampledRun, problem: Problem) -> None:
-    """Farther than FAR goes an audit's case of dp_svrg_pp, whose steps are the same."""
+def test_dp_svrg_keeps_its_guarantee(method: FullBatchRun | SampledRun, problem: Problem) -> None:
+    """The audit's case of dp_svrg_pp has the same steps as LARGE_STEPS and covers a larger distance."""
     assert not is_caught(method, problem)
 
 
 def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
-    """Most answers of FAR are plain sampled gradients with the row's two gradients nearly opposite."""
-    asked: list[str] = []
+    """Most answers of LARGE_STEPS are sampled gradients with the row's two gradients nearly opposite."""
+    kinds: list[str] = []
 
     class Watching(GradientAttacker):
         def sampled_gradient(self, query: str, w: np.ndarray) -> np.ndarray:
             slopes = [row.slope(WIDE, w) for row in rows(WIDE)]
-            asked.append("worst" if slopes[0] < -0.7 and slopes[1] > 0.7 else "mild")
+            kinds.append("worst" if slopes[0] < -0.7 and slopes[1] > 0.7 else "mild")
             return super().sampled_gradient(query, w)
 
     data = inputs.of_arrays(np.zeros((40, 300)), np.zeros(40), WIDE)
     for seed in range(50):
-        plan = planned(FAR, WIDE)
+        plan = planned(LARGE_STEPS, WIDE)
         oracle = SampledOracle(WIDE, data, plan, Noise(SeededBits(seed)))
-        FAR.run(Watching(oracle, WIDE, plan, *rows(WIDE)), WIDE)
-    assert len(asked) >= 4 * 50
-    assert asked.count("worst") > 0.8 * len(asked)
+        LARGE_STEPS.run(Watching(oracle, WIDE, plan, *rows(WIDE)), WIDE)
+    assert len(kinds) >= 4 * 50
+    assert kinds.count("worst") > 0.8 * len(kinds)
 
 
 @pytest.mark.parametrize(
-    ("method", "problem", "runs"), [(GD, PROBLEM, RUNS), (FARTHER, WIDE, 700)], ids=["dp_gd", "dp_svrg"]
+    ("method", "problem", "runs"), [(GD, PROBLEM, RUNS), (DOUBLE_STEPS, WIDE, 700)], ids=["dp_gd", "dp_svrg"]
 )
 def test_mutant_half_the_noise_is_caught(method: FullBatchRun | SampledRun, problem: Problem, runs: int) -> None:
     """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
@@ -220,7 +221,7 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
         return np.arange(round(n * rate))
 
     with mutated(batches, "poisson_rows", stale):
-        assert is_caught(FAR, WIDE, 700)
+        assert is_caught(LARGE_STEPS, WIDE, 700)
 
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
@@ -246,15 +247,15 @@ def _farthest() -> float:
 
 
 def test_lower_bounds_are_sound_on_known_gaussians() -> None:
-    """On N(0,1) against N(mu,1) themselves: never above mu, and near it."""
+    """On N(0,1) against N(mu,1) themselves the bound is never above mu, and near it."""
     rng = np.random.default_rng(0)
     for mu in (0.5, 1.0, 2.0):
-        one, two = rng.normal(mu, 1, 20_000), rng.normal(0, 1, 20_000)
-        assert 0.75 * mu < mu_lower_bound(one, two) <= mu
-    assert epsilon_lower_bound(one, one, 1e-5) < 0.1
+        shifted, centered = rng.normal(mu, 1, 20_000), rng.normal(0, 1, 20_000)
+        assert 0.75 * mu < mu_lower_bound(shifted, centered) <= mu
+    assert epsilon_lower_bound(shifted, shifted, 1e-5) < 0.1
 
 
-def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say() -> None:
+def test_lower_bounds_accuse_an_honest_mechanism_at_most_as_often_as_stated() -> None:
     """With a chance of 1/5 instead of 1e-9: N(0,1) against N(1,1) 400 times, 60 runs on either side."""
     rng, delta, alarm = np.random.default_rng(5), 0.3, 0.2
     drawn = [(rng.normal(1, 1, 60), rng.normal(0, 1, 60)) for _ in range(400)]
@@ -264,12 +265,12 @@ def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say() -> N
     )
 
 
-def test_nor_one_that_is_told_apart_as_well_wherever_the_threshold_is() -> None:
-    """(0, d)-DP, as many errors at every threshold in the mean: the least of them in the runs are fewer than that."""
+def test_lower_bounds_do_not_accuse_a_mechanism_with_the_same_errors_at_every_threshold() -> None:
+    """The mechanism is (0, d)-DP with equal expected errors at every threshold; the smallest count is below that."""
     rng, alarm, n = np.random.default_rng(1), 0.2, 30
     d = 2 * (alarm / 2) ** (1 / (2 * n)) - 1 - 1e-4  # no error at a given threshold has a chance of alarm / 2
 
-    def scores(told: float) -> Any:
-        return np.where(rng.random(n) < d, told, 0.0) + rng.random(n)
+    def scores(shift: float) -> Any:
+        return np.where(rng.random(n) < d, shift, 0.0) + rng.random(n)
 
     assert sum(epsilon_lower_bound(scores(2.0), scores(-2.0), d, alarm) > 0 for _ in range(400)) <= alarm * 400

@@ -35,11 +35,11 @@ def test_every_method_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(SHARED)))
-def test_the_promise_is_kept_and_half_the_noise_is_caught(name: str) -> None:
-    assert told(name) == (False, True)
+def test_the_guarantee_is_kept_and_half_the_noise_is_caught(name: str) -> None:
+    assert violations(name) == (False, True)
 
 
-def told(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
+def violations(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
     """Return whether the case exceeds its guarantee, and whether it does with half the noise."""
     case, (epsilon, runs) = CASES[name], TRIED[name]
     privacy = Privacy(epsilon, case.privacy.delta)
@@ -48,27 +48,27 @@ def told(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
         return exactly.lower_bound > exactly.promise, exactly.half_noise > exactly.promise
     plan, attack = attacked(case, privacy, relation)
 
-    def found(noisy: Plan) -> bool:
+    def exceeds(noisy: Plan) -> bool:
         noise = sources(31)
-        return violates(lambda more: attack(noisy, more, noise), runs, beyond(plan))
+        return violates(lambda count: attack(noisy, count, noise), runs, beyond(plan))
 
-    return found(plan), found(halved(plan))
+    return exceeds(plan), exceeds(halved(plan))
 
 
-def test_what_is_printed_of_a_case_is_of_its_plan_and_of_half_its_noise() -> None:
-    """`purse audit`, which looks once, at every delta: what is promised, kept and broken."""
+def test_the_printed_figures_of_a_case_are_those_of_its_plan_and_of_half_its_noise() -> None:
+    """`purse audit` states guarantee, lower bound and the bound of half the noise at every delta."""
     privacy = Privacy(6.0, CASES["dp_gd"].privacy.delta)
-    found = audit("dp_gd", 400, sources(31), privacy)
-    assert [each.delta for each in found] == [*DELTAS]
-    assert next(each.promise for each in found if each.delta == privacy.delta) == pytest.approx(6.0, rel=1e-6)
-    assert all(each.lower_bound <= each.promise for each in found)
-    assert any(each.half_noise > each.promise for each in found)
+    findings = audit("dp_gd", 400, sources(31), privacy)
+    assert [each.delta for each in findings] == [*DELTAS]
+    assert next(each.promise for each in findings if each.delta == privacy.delta) == pytest.approx(6.0, rel=1e-6)
+    assert all(each.lower_bound <= each.promise for each in findings)
+    assert any(each.half_noise > each.promise for each in findings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NULL)
-def test_so_it_is_against_the_null_record(name: str) -> None:
-    assert told(name, "zero_out") == (False, True)
+def test_the_guarantee_is_kept_and_half_the_noise_is_caught_under_zero_out(name: str) -> None:
+    assert violations(name, "zero_out") == (False, True)
 
 
 def is_caught(name: str, runs: int) -> bool:

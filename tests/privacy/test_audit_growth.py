@@ -97,13 +97,18 @@ def replayed(method: Method, plan: Plan, data: Data, answers: list[Vector], nois
 
 
 def attacked(method: Method, plan: Plan, position: int) -> Attack:
-    """Its scores are log-likelihood ratios under Gaussian noise. The slopes never change, so a phase's move from its
-    center, which is what it releases, is N(a constant that a replay tells, std^2).
+    """Return an attack whose scores are log-likelihood ratios under Gaussian noise.
+
+    The slopes never change. So a phase releases its move from its center, which is N(m, std^2); a replay returns m.
     """
     datasets, noises = neighbors(position), [Noise(SeededBits(7 + which)) for which in (0, 1)]
     answers = [np.zeros(1)] * plan.queries[0].answers
-    one, two = (replayed(method, plan, data, answers, Noise(SeededBits(1))) for data in datasets)
-    up, down, std = np.concatenate(one.values), np.concatenate(two.values), np.array(one.stds)
+    first_replay, second_replay = (replayed(method, plan, data, answers, Noise(SeededBits(1))) for data in datasets)
+    up, down, std = (
+        np.concatenate(first_replay.values),
+        np.concatenate(second_replay.values),
+        np.array(first_replay.stds),
+    )
 
     def score(data: Data, noise: Noise) -> float:
         access = Watching(PROBLEM, data, plan, noise)
@@ -112,10 +117,10 @@ def attacked(method: Method, plan: Plan, position: int) -> Attack:
         return float(np.sum((up - down) * (moved - (up + down) / 2) / std**2))
 
     def attack(runs: int) -> tuple[Scores, Scores]:
-        one, two = (
+        first, second = (
             np.array([score(data, noise) for _ in range(runs)]) for data, noise in zip(datasets, noises, strict=True)
         )
-        return one, two
+        return first, second
 
     return attack
 
@@ -128,14 +133,14 @@ def is_caught(method: Method) -> bool:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 @pytest.mark.parametrize("position", [0, 90])
-def test_the_promise_is_kept_and_nearly_reached(method: Method, position: int) -> None:
-    """Whichever phase holds the record, the whole budget is spent on it, and once."""
+def test_the_guarantee_is_kept_and_nearly_reached(method: Method, position: int) -> None:
+    """The whole budget is spent once on a record, in whichever phase the record is."""
     plan = planned(method)
     assert plan.queries[0].answers == 4
-    found = attacked(method, plan, position)(RUNS)
+    both_scores = attacked(method, plan, position)(RUNS)
     promised = gauss_mu(PROMISE.epsilon, PROMISE.delta)
-    assert 0.5 * promised < mu_lower_bound(*found) <= promised
-    assert excess(*found, plan) <= 0
+    assert 0.5 * promised < mu_lower_bound(*both_scores) <= promised
+    assert excess(*both_scores, plan) <= 0
 
 
 def test_with_laplace_noise_no_run_is_more_telling_than_epsilon() -> None:

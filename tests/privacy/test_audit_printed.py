@@ -38,36 +38,36 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 
 
 def attacked(
-    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, other: float = 1.0, fresh: bool = True
+    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, other_value: float = 1.0, fresh: bool = True
 ) -> Attack:
-    """`count` answers at bound 1: every drawn record adds +1, and in a printed step each adds b/2n besides.
+    """Return an attack on `count` answers at bound 1, whose score is the exact log-likelihood ratio.
 
-    One record does the opposite in one dataset, and `other` times as much in the other one, where null has 0. The score
-    is the exact log-likelihood ratio.
+    Every drawn record adds +1; in a printed step each record also adds b/2n. In the first dataset one record adds the
+    opposite, in the second one `other_value` times as much; a null record has 0.
     """
     noise, batch, rows = Noise(SeededBits(7)), mechanism.batch, mechanism.rows
     q, printed = batch / rows, isinstance(mechanism, SvrgStep)
 
-    def likelihood(away: float, value: float) -> float:
-        always = q * (1 - value) / 2 if printed else 0.0  # how far the mean over all rows moves
+    def likelihood(distance: float, value: float) -> float:
+        always = q * (1 - value) / 2 if printed else 0.0  # change of the mean over all rows
         in_batch = 1 - value + always
-        out = (always * away - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
-        into = (in_batch * away - in_batch**2 / 2) / z**2 + math.log(q)
+        out = (always * distance - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
+        into = (in_batch * distance - in_batch**2 / 2) / z**2 + math.log(q)
         return float(np.logaddexp(out, into))
 
     def score(own: float) -> float:
-        kept, scored = distinct_rows(noise, rows, batch), 0.0
+        single_batch, scored = distinct_rows(noise, rows, batch), 0.0
         for _ in range(count):
-            drawn = distinct_rows(noise, rows, batch) if fresh else kept
+            drawn = distinct_rows(noise, rows, batch) if fresh else single_batch
             parts = np.array([[batch - (1 - own) * (0 in drawn)], [batch / 2 - q * (1 - own) / 2]])
             value = parts if printed else parts[0]
-            away = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
-            scored += likelihood(away, -1.0) - likelihood(away, other)
+            distance = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
+            scored += likelihood(distance, -1.0) - likelihood(distance, other_value)
         return scored
 
     def attack(runs: int) -> tuple[Scores, Scores]:
-        one, two = (np.array([score(own) for _ in range(runs)]) for own in (-1.0, other))
-        return one, two
+        first, second = (np.array([score(own) for _ in range(runs)]) for own in (-1.0, other_value))
+        return first, second
 
     return attack
 
@@ -77,14 +77,14 @@ def attacked(
     [(WithoutReplacement(8, 40), 6), (SvrgStep(40, 40), 3), (SvrgStep(20, 40), 4)],
     ids=["without replacement", "printed, all rows", "printed, half of them"],
 )
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", 1.0), ("zero_out", 0.0)])
-def test_the_mechanisms_keep_their_promise_and_half_the_noise_does_not(
-    mechanism: WithoutReplacement | SvrgStep, count: int, relation: Relation, other: float
+@pytest.mark.parametrize(("relation", "other_value"), [("replace_one", 1.0), ("zero_out", 0.0)])
+def test_the_mechanisms_keep_their_guarantee_and_half_the_noise_does_not(
+    mechanism: WithoutReplacement | SvrgStep, count: int, relation: Relation, other_value: float
 ) -> None:
     plan, runs = calibrate((Query("q", count, mechanism),), PROMISE, relation).plan, 1200
     z = plan.queries[0].noise_multiplier
-    assert not violates(attacked(mechanism, z, count, other=other), runs, beyond(plan))
-    assert violates(attacked(mechanism, z / 2, count, other=other), runs, beyond(plan))
+    assert not violates(attacked(mechanism, z, count, other_value=other_value), runs, beyond(plan))
+    assert violates(attacked(mechanism, z / 2, count, other_value=other_value), runs, beyond(plan))
 
 
 def one_batch(q: float, mu: float, delta: float) -> float:
@@ -92,16 +92,16 @@ def one_batch(q: float, mu: float, delta: float) -> float:
     return 0.0 if delta >= q else math.log1p(q * math.expm1(gauss_epsilon(mu, delta / q)))
 
 
-def test_a_batch_drawn_afresh_costs_more_than_one_batch_asked_often() -> None:
-    """Composing a batch that is drawn afresh as if one batch were kept is refuted."""
+def test_new_batches_cost_more_than_one_batch_used_often() -> None:
+    """The accounting of a single repeated batch is refuted for batches that are drawn anew."""
     mechanism, z, count, runs = WithoutReplacement(4, 40), 0.5, 8, 1000
     plan = Plan((PlannedQuery("q", count, mechanism, z),))
     afresh = attacked(mechanism, z, count)(runs)
     claimed = {delta: one_batch(mechanism.rate, 2 * math.sqrt(count) / z, delta) for delta in DELTAS}
     assert max(epsilon_lower_bound(*afresh, delta) - claimed[delta] for delta in DELTAS) > 0
     assert excess(*afresh, plan) <= 0
-    kept = attacked(mechanism, z, count, fresh=False)(runs)
-    assert all(epsilon_lower_bound(*kept, delta) <= claimed[delta] for delta in DELTAS)
+    repeated = attacked(mechanism, z, count, fresh=False)(runs)
+    assert all(epsilon_lower_bound(*repeated, delta) <= claimed[delta] for delta in DELTAS)
 
 
 def test_the_oracle_draws_every_batch_afresh() -> None:
@@ -124,7 +124,7 @@ PRINTED: list[SampledRun] = [
 
 
 @pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
-def test_the_printed_form_keeps_its_promise(method: SampledRun) -> None:
+def test_the_printed_form_keeps_its_guarantee(method: SampledRun) -> None:
     plan = calibrate(method.queries(PROBLEM), PROMISE).plan
     assert not violates(seeded_attack(method, PROBLEM, plan, *ROWS, 1), 400, beyond(plan))
 
@@ -151,7 +151,7 @@ class Watcher:
 
 
 def watched(problem: Problem, method: DpSvrgRun, plan: Plan) -> Attack:
-    """Its scores are of the data with the odd row, and of the data without."""
+    """Return an attack on the data with the odd row and on the data without it."""
     sides = [(alike(problem, odd=odd), source(10, odd)) for odd in (True, False)]
 
     def score(data: Data, noise: Noise) -> float:
@@ -160,8 +160,8 @@ def watched(problem: Problem, method: DpSvrgRun, plan: Plan) -> Attack:
         return watcher.farthest
 
     def attack(runs: int) -> tuple[Scores, Scores]:
-        one, two = (np.array([score(*side) for _ in range(runs)]) for side in sides)
-        return one, two
+        first, second = (np.array([score(*side) for _ in range(runs)]) for side in sides)
+        return first, second
 
     return attack
 
@@ -177,9 +177,9 @@ def test_the_papers_noise_is_refuted_at_batch_one() -> None:
     method = DpSvrgRun(epochs=1, inner_steps=steps, batch=1, step=1 / 12, form="printed")
     sigma = problem.G * math.sqrt(steps * math.log(1 / promise.delta)) / (n * promise.epsilon)
     printed = Plan((PlannedQuery("step", steps, SvrgStep(1, n), sigma / (2 * problem.G)),))
-    found = watched(problem, method, printed)(500)  # another 500 would refute it with a chance of .95
-    assert epsilon_lower_bound(*found, promise.delta) > promise.epsilon
-    assert excess(*found, printed) <= 0  # what our accountants say of that noise stands
+    both_scores = watched(problem, method, printed)(500)  # with probability .95 another 500 runs would refute it too
+    assert epsilon_lower_bound(*both_scores, promise.delta) > promise.epsilon
+    assert excess(*both_scores, printed) <= 0  # our accountants' epsilon for that noise is not refuted
     honest = calibrate(method.queries(problem), promise).plan
     assert honest.queries[0].noise_multiplier > 10 * printed.queries[0].noise_multiplier
     assert not violates(watched(problem, method, honest), 500, beyond(honest))

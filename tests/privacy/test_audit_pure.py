@@ -46,29 +46,29 @@ MOVED = np.array([-1.0] * 9 + [0.99] * 10 + [-1.0])
 
 
 def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> list[Fraction]:
-    """The probability of each point of the grid, by the weights of a run of the product."""
-    found: list[Fraction] = []
+    """Return the probability of each point of the grid, computed from the weights of a run."""
+    probabilities: list[Fraction] = []
 
     def watched(_: Exponential, value: Array, z: float, bound: float, _noise: Noise) -> Array:
-        found.extend(shares(weights(value, z, bound)))
+        probabilities.extend(shares(weights(value, z, bound)))
         return np.zeros(1)
 
     quote = plan(method, problem, Privacy(EPSILON))
     with mutated(Exponential, "perturb", watched):
         quote.method.answer(DataOracles(inputs.of_arrays(X, y, problem), quote.release.plan, Noise()))
-    return found
+    return probabilities
 
 
-def shares(found: Array | list[int]) -> list[Fraction]:
-    """Over their sum."""
-    exact = [Fraction(weight) for weight in found]
+def shares(masses: Array | list[int]) -> list[Fraction]:
+    """Return the weights divided by their sum."""
+    exact = [Fraction(weight) for weight in masses]
     whole = sum(exact)
     return [weight / whole for weight in exact]
 
 
 @contextmanager
 def mutated(owner: Any, name: str, mutant: Any) -> Any:
-    """The product with one of its parts replaced."""
+    """Replace a part of the product inside a `with` block."""
     original = owner.__dict__[name]
     setattr(owner, name, mutant)
     try:
@@ -77,18 +77,18 @@ def mutated(owner: Any, name: str, mutant: Any) -> Any:
         setattr(owner, name, original)
 
 
-def loss(one: list[Fraction], two: list[Fraction]) -> float:
-    """The largest |ln(P(j | D) / P(j | D'))|: the exact epsilon of the pair."""
-    return max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True))
+def loss(first: list[Fraction], second: list[Fraction]) -> float:
+    """Return the largest |ln(P(j | D) / P(j | D'))|, which is the exact epsilon of the pair."""
+    return max(abs(math.log(p / q)) for p, q in zip(first, second, strict=True))
 
 
 def median_loss() -> float:
     X = np.ones((20, 1))
-    one, two = (law(InverseSensitivity(grid=CELLS), MEDIAN, X, y) for y in (TARGETS, MOVED))
-    return loss(one, two)
+    first, second = (law(InverseSensitivity(grid=CELLS), MEDIAN, X, y) for y in (TARGETS, MOVED))
+    return loss(first, second)
 
 
-def test_a_median_keeps_its_promise_and_nearly_needs_it() -> None:
+def test_a_median_has_a_loss_just_below_its_guarantee() -> None:
     assert 0.95 * EPSILON < median_loss() <= EPSILON
 
 
@@ -105,59 +105,59 @@ def test_mutant_sensitivity_forgotten_is_caught() -> None:
 
 
 def test_mutant_weights_without_the_floor_are_caught() -> None:
-    """ceil alone: a score 200 above the least has weight 1 and then 2, where e^(1/2) was promised."""
+    """With ceil alone the weight of a score 200 above the least changes from 1 to 2; the guarantee allows e^(1/2)."""
 
     def bare(scores: Array, z: float, bound: float) -> list[int]:
         return [max(1, math.ceil(2.0**80 * math.exp(-(s - scores.min()) / (2 * z * bound)))) for s in scores]
 
     edge = 160 * math.log(2)
-    one, two = np.array([0.0, edge + 0.5]), np.array([0.0, edge - 0.5])
-    honest, caught = ([shares(law(scores, 2.0, 0.5)) for scores in (one, two)] for law in (weights, bare))
+    first, second = np.array([0.0, edge + 0.5]), np.array([0.0, edge - 0.5])
+    honest, caught = ([shares(law(scores, 2.0, 0.5)) for scores in (first, second)] for law in (weights, bare))
     assert loss(*honest) <= EPSILON / 2 + 1e-12
     assert loss(*caught) > 0.69
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_random_pairs_of_regressions_keep_the_promise(d: int) -> None:
+def test_random_pairs_of_regressions_keep_the_guarantee(d: int) -> None:
     rng, worst = np.random.default_rng(d), 0.0
     problem = Problem(Logistic(), L2(0.01), LinfBall(2.0), n=12, d=d, row_norm=1.0)
     for _ in range(12):
         X, y = rng.normal(size=(12, d)), np.sign(rng.normal(size=12))
-        other = X.copy()
-        other[3] = -other[3]
-        worst = max(worst, loss(*(law(InverseSensitivity(grid=15), problem, rows, y) for rows in (X, other))))
+        neighbor_rows = X.copy()
+        neighbor_rows[3] = -neighbor_rows[3]
+        worst = max(worst, loss(*(law(InverseSensitivity(grid=15), problem, rows, y) for rows in (X, neighbor_rows))))
     assert 0.2 * EPSILON < worst <= EPSILON
 
 
-def test_drawn_choices_have_that_loss() -> None:
-    """The draws themselves, not the weights: from 6,000 of each an attacker finds 1.3, and 2.7 of the mutant."""
+def test_drawn_choices_have_the_loss_of_the_weights() -> None:
+    """Of 6,000 draws of each dataset the lower bound on epsilon is 1.3; for the mutant it is 2.7."""
     scores = [np.r_[np.ones(9), 0.0], np.r_[np.zeros(9), 1.0]]
     noise = Noise(SeededBits(3))
-    found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
-    assert 1.0 < epsilon_lower_bound(found[0], found[1], 0.0) <= 2.0
+    choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
+    assert 1.0 < epsilon_lower_bound(choices[0], choices[1], 0.0) <= 2.0
     with mutated(exponential, "_SCORE_MARGIN", 2.0):
-        found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
-        assert epsilon_lower_bound(found[0], found[1], 0.0) > 2.0
+        choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
+        assert epsilon_lower_bound(choices[0], choices[1], 0.0) > 2.0
 
 
 WIDE = Problem(HuberHinge(0.1), L2(2.0), n=4, d=4, row_norm=1.0)
-TOLD = 2.0  # the epsilon promised
+EPSILON_OF_RELEASE = 2.0  # guarantee of the release
 RUNS = 3000
 
 
 def released(which: int) -> tuple[Array, Array]:
-    """Many releases on one of two datasets whose minimizers are as far apart as can be, in l1 too; the minimizers."""
+    """Return many releases on one of two datasets, and the minimizers of both, which are as far apart as possible."""
     X, y = np.full((4, 4), 0.5), np.ones(4)
-    other = X.copy()
-    other[0] = -other[0]
+    neighbor_rows = X.copy()
+    neighbor_rows[0] = -neighbor_rows[0]
     centers = []
-    for rows in (X, other):
+    for rows in (X, neighbor_rows):
         access = DataAccess(WIDE, inputs.of_arrays(rows, y, WIDE), Plan(()), Noise(SeededBits(1)))
         centers.append(Piece(WIDE, range(4), 0.0).minimize(access, np.zeros(4), np.zeros(4), 60))
-    quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(TOLD))
-    noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays((X, other)[which], y, WIDE)
+    quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(EPSILON_OF_RELEASE))
+    noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays((X, neighbor_rows)[which], y, WIDE)
     method: Any = quote.method
-    reached: list[Array] = []  # the minimizer of one dataset, the same for every run: only noise differs
+    reached: list[Array] = []  # the minimizer of one dataset is the same for every run
     minimize = Piece.minimize
 
     def once(*arguments: Any) -> Array:
@@ -166,19 +166,19 @@ def released(which: int) -> tuple[Array, Array]:
         return reached[0].copy()
 
     with mutated(Piece, "minimize", once):
-        found = [method.run(DataAccess(WIDE, data, quote.release.plan, noise), WIDE) for _ in range(RUNS)]
-    return np.array(found), np.array(centers)
+        outputs = [method.run(DataAccess(WIDE, data, quote.release.plan, noise), WIDE) for _ in range(RUNS)]
+    return np.array(outputs), np.array(centers)
 
 
 def attacked() -> float:
-    """A lower bound on epsilon from what an attacker sees who knows both candidates."""
-    (one, centers), (two, _) = released(0), released(1)
-    tilts = [np.abs(x - centers[1]).sum(axis=1) - np.abs(x - centers[0]).sum(axis=1) for x in (one, two)]
+    """Return the lower bound on epsilon of an attacker who knows both candidates."""
+    (first, centers), (second, _) = released(0), released(1)
+    tilts = [np.abs(x - centers[1]).sum(axis=1) - np.abs(x - centers[0]).sum(axis=1) for x in (first, second)]
     return epsilon_lower_bound(tilts[0], tilts[1], 0.0)
 
 
-def test_output_perturbation_keeps_its_promise() -> None:
-    assert 0.3 * TOLD < attacked() <= TOLD  # each coordinate tells a quarter of it
+def test_output_perturbation_keeps_its_guarantee() -> None:
+    assert 0.3 * EPSILON_OF_RELEASE < attacked() <= EPSILON_OF_RELEASE  # each coordinate reveals a quarter of it
 
 
 def half_noise(lattice: Lattice, value: Array, noise: Noise) -> Array:
@@ -198,4 +198,4 @@ def l2_bound(method: OutputPerturbationRun, problem: Problem) -> Bounds:
 )
 def test_mutants_of_the_laplace_release_are_caught(owner: Any, name: str, mutant: Callable[..., Any]) -> None:
     with mutated(owner, name, mutant):
-        assert attacked() > TOLD
+        assert attacked() > EPSILON_OF_RELEASE

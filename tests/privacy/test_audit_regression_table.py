@@ -42,8 +42,8 @@ QUERIES = ("second_moments", "residual", "gradient", "curvature", "squared_score
 MOVED = "moved by more than its bound says"
 LEAKED = ("depends on the data", "no function of the answers")
 N = 400
-FAR, BACK = np.array([1.0, 1, 0, 0, 1, 1]), np.array([-1.0, 0, 1, 0, -1, 1])
-TYPICAL, NEAR = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1])
+LARGE_ROW, OPPOSITE_ROW = np.array([1.0, 1, 0, 0, 1, 1]), np.array([-1.0, 0, 1, 0, -1, 1])
+TYPICAL_ROW, SMALL_ROW = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1])
 WEIGHTS: dict[str, list[AnyWeights]] = {
     "logistic": [LogisticWeights(1.3, 0.5, 0.25), LogisticWeights(2.2, 0.9, 0.25), LogisticWeights(1.3, 0.6, 0.04)],
     "linear": [LinearWeights(1.3, 0.4), LinearWeights(1.2, 3.0)],
@@ -60,12 +60,12 @@ def frame_of(rng: np.random.Generator, size: int = 4) -> FullFrame:
 
 
 def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle], Any]) -> tuple[Vector, float]:
-    """Return what an oracle adds noise to, and the bound that it makes the noise for."""
+    """Return the value that an oracle adds noise to, and the bound that scales the noise."""
     plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1.0) for name in QUERIES), problem.relation)
-    seen: list[tuple[Vector, float]] = []
+    answers: list[tuple[Vector, float]] = []
 
     def perturb(_: Meter, __: PlannedQuery, value: Vector, bound: float) -> Vector:
-        seen.append((value.copy(), bound))
+        answers.append((value.copy(), bound))
         return value
 
     present = np.abs(X).sum(axis=1) > 0
@@ -73,20 +73,20 @@ def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle]
     moments = StandardisedOracle(problem, data, replace(plan, queries=()), Noise(SeededBits(1)))
     with patch.object(Meter, "perturb", perturb):
         ask(WeightedOracle(moments, problem, data, plan, Noise(SeededBits(1))))
-    return seen[0]
+    return answers[0]
 
 
 def record(rng: np.random.Generator, k: int, is_linear: bool) -> tuple[Vector, Vector]:
-    """Return the rows of a record, among them corners, short rows and empty slots, and their targets."""
+    """Return the rows and targets of a record; some are corners, short rows or empty slots."""
     x = np.zeros((k, 6))
     x[:, 0], x[:, 4] = (rng.choice((-1.0, 1.0, 0.0, rng.uniform(-1, 1)), k) for _ in range(2))
     x[np.arange(k), 1 + rng.integers(0, 3, k)] = 1.0
     x[:, 5] = 1.0
     if k > 1:
         x *= (rng.random(k) < rng.choice((0.0, 0.5, 1.0)))[:, None]
-    same = rng.random() < 0.5
+    is_repeated = rng.random() < 0.5
     y = rng.choice((-1.0, 1.0, rng.uniform(-1, 1) if is_linear else 1.0), k)
-    return (np.tile(x[0], (k, 1)), np.full(k, y[0])) if same else (x, y)
+    return (np.tile(x[0], (k, 1)), np.full(k, y[0])) if is_repeated else (x, y)
 
 
 def chosen(rng: np.random.Generator, k: int) -> tuple[Vector, Vector]:
@@ -123,10 +123,10 @@ def requests(
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)], ids=["row", "person"])
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("family", WEIGHTS)
-def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_by_nearly_all(
+def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_nearly_reach_it(
     family: str, relation: Relation, unit: Unit
 ) -> None:
-    """With one record the answer is its term. Empty slots, long rows, margins near and far from 0, levels left out."""
+    """With one record the answer is the record's term. Records have empty slots, long rows and all kinds of margins."""
     rng = np.random.default_rng(7)
     shares: defaultdict[str, float] = defaultdict(float)
     problem = problem_of(COLUMNS, family != "logistic", 1, relation=relation, unit=unit)
@@ -136,11 +136,11 @@ def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_by_nearly_all
         for query, ask in (asks(rng, frame_of(rng), weights) if trial % 2 else plain(weights)).items():
             records = [chosen(rng, unit.slots) for _ in range(4 if trial % 2 else 24)]
             records += [record(rng, unit.slots, family != "logistic") for _ in range(8)]
-            found = [exact(problem, *each, ask) for each in records]
-            values, bound = np.array([value for value, _ in found]), found[0][1]
-            assert {each for _, each in found} == {bound}
-            others = values[None] if relation == "replace_one" else np.zeros((1, 1, values.shape[1]))
-            moved = float(np.linalg.norm(values[:, None] - others, axis=2).max())
+            answers = [exact(problem, *each, ask) for each in records]
+            values, bound = np.array([value for value, _ in answers]), answers[0][1]
+            assert {each for _, each in answers} == {bound}
+            replacements = values[None] if relation == "replace_one" else np.zeros((1, 1, values.shape[1]))
+            moved = float(np.linalg.norm(values[:, None] - replacements, axis=2).max())
             assert moved <= factor * bound, query
             shares[query] = max(shares[query], moved / (factor * bound))
     assert min(shares.values()) > 0.95, shares
@@ -191,7 +191,7 @@ def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
     scores = Scores(frame, np.ones(4), weights)
     works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
     works.append(Distances(frame, np.ones(4), 1.0))
-    for row, share in ((NEAR, 0.0), (NEAR, 0.0), (NEAR, 1.0), (FAR, 1.0), (FAR, 0.5)):
+    for row, share in ((SMALL_ROW, 0.0), (SMALL_ROW, 0.0), (SMALL_ROW, 1.0), (LARGE_ROW, 1.0), (LARGE_ROW, 0.5)):
         X, present = np.tile(row, (n * k, 1)), rng.random(n * k) < share
         data = inputs.of_arrays(X, np.where(rng.random(n * k) < share, 1.0, -1.0), problem, present)
         counted.append(operations(lambda data=data: [data.total(work) for work in works]))  # type: ignore[misc]
@@ -234,15 +234,15 @@ def test_a_bound_follows_from_the_checked_copy_of_a_frame(query: str) -> None:
     problem, frame = problem_of(COLUMNS, True, 1), frame_of(np.random.default_rng(1))
     x, y = record(np.random.default_rng(1), 1, True)
     stated = Small(frame.matrix, frame.offset, frame.has_weight)
-    (value, bound), (same, other) = (
+    (value, bound), (exact_value, stated_bound) = (
         exact(problem, x, y, requests(own, LinearWeights(1.0, 1.0), np.ones(4), 1.0)[query]) for own in (frame, stated)
     )
-    np.testing.assert_array_equal(same, value)
-    assert other == bound > 0
+    np.testing.assert_array_equal(exact_value, value)
+    assert stated_bound == bound > 0
 
 
 def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Unit()) -> list[str]:  # noqa: B008
-    """Return what a comparison of neighbors shows: record 7 in several forms, with all else alike."""
+    """Return the violations by neighbors that differ in record 7."""
     n, largest_count = (1600, 10.0) if family == "poisson" else (N, None)
     quote = quoted(COLUMNS, family != "logistic", n, 6.0, largest_count, relation=relation, unit=unit)
     rng, k = np.random.default_rng(2), unit.slots
@@ -259,25 +259,36 @@ def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Uni
     if family == "poisson":
         y = coded_counts(rng.poisson(np.exp(margins / 4)), 10)
     at = slice(7 * k, 7 * k + k)
-    X[at], y[at] = (NEAR, 1.0) if relation == "replace_one" else (TYPICAL, 1.0)
+    X[at], y[at] = (SMALL_ROW, 1.0) if relation == "replace_one" else (TYPICAL_ROW, 1.0)
     present = np.ones(n * k, bool) if unit.is_person else None
-    others: list[tuple[Any, Any]] = []
-    for row, target in ((TYPICAL, 1.0), (TYPICAL, -1.0), (FAR, -1.0), (BACK, 1.0), (BACK, -1.0), (NEAR, -1.0)):
-        others.append(((row, target), present))
-    if family == "linear":  # a residual that is not cut
-        others.append(((TYPICAL, 0.15), present))
+    replacements: list[tuple[Any, Any]] = []
+    for row, target in (
+        (TYPICAL_ROW, 1.0),
+        (TYPICAL_ROW, -1.0),
+        (LARGE_ROW, -1.0),
+        (OPPOSITE_ROW, 1.0),
+        (OPPOSITE_ROW, -1.0),
+        (SMALL_ROW, -1.0),
+    ):
+        replacements.append(((row, target), present))
+    if family == "linear":  # a residual that is not clipped
+        replacements.append(((TYPICAL_ROW, 0.15), present))
     if unit.is_person:
         absent = np.ones(n * k, bool)
         absent[at] = False
-        others = [((TYPICAL, 1.0), absent)] if relation == "zero_out" else [*others, ((NEAR, 1.0), absent)]
-    return complaints_of_each(quote, X, y, others, present)
+        replacements = (
+            [((TYPICAL_ROW, 1.0), absent)] if relation == "zero_out" else [*replacements, ((SMALL_ROW, 1.0), absent)]
+        )
+    return complaints_of_each(quote, X, y, replacements, present)
 
 
 @every
 @pytest.mark.filterwarnings("error")
 def test_only_finite_numbers_leave_a_query_at_extreme_points_and_rows(family: str) -> None:
     """A refusal, a warning or a NaN would reveal that a row has an extreme margin."""
-    rows = np.array([FAR, BACK, NEAR, np.zeros(6), np.full(6, np.nan), np.full(6, np.inf), 1e300 * FAR])
+    rows = np.array(
+        [LARGE_ROW, OPPOSITE_ROW, SMALL_ROW, np.zeros(6), np.full(6, np.nan), np.full(6, np.inf), 1e300 * LARGE_ROW]
+    )
     X, y = np.tile(rows, (2, 1)), np.repeat((-1.0, 1.0), len(rows))
     problem = problem_of(COLUMNS, family != "logistic", len(X))
     for scale in (1e-30, 1.0, 1e30):
@@ -337,22 +348,22 @@ MATRIX = WeightedOracle._matrix
 CURVATURES, LONG = Curvatures.on, LongRows.on
 
 
-def test_two_matrices_are_sqrt_2_apart_and_the_off_diagonal_counts_twice() -> None:
-    """The mutant that forgets sqrt(2) makes noise for less than two orthogonal rows can be apart."""
+def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -> None:
+    """A mutant without the factor sqrt(2) scales noise to less than the distance of two orthogonal rows."""
     problem, frame = problem_of(COLUMNS, True, 1), FullFrame(np.eye(5), np.zeros(5), np.ones(5, bool))
 
     def term(*row: float) -> tuple[Vector, float]:
         x = np.array([row], dtype=float)
         return exact(problem, x, np.ones(1), lambda oracle: oracle.second_moments("second_moments", frame, 1.0))
 
-    (one, bound), (two, _) = term(1, 1, 0, 0, 1, 1), term(-1, 0, 1, 0, 1, 1)
+    (first, bound), (second, _) = term(1, 1, 0, 0, 1, 1), term(-1, 0, 1, 0, 1, 1)
     upper, factors = packing(5)
     x = np.array([1.0, 1, 0, 0, 1])
-    np.testing.assert_allclose(one, (np.outer(x, x) / 3)[upper] * factors)
-    assert np.linalg.norm(one) == pytest.approx(1.0)
-    assert float(np.linalg.norm(one - two)) == pytest.approx(2 * bound)
+    np.testing.assert_allclose(first, (np.outer(x, x) / 3)[upper] * factors)
+    assert np.linalg.norm(first) == pytest.approx(1.0)
+    assert float(np.linalg.norm(first - second)) == pytest.approx(2 * bound)
     with patch.object(WeightedOracle, "_matrix", one_sided):
-        assert np.linalg.norm(one - two) > 2 * term(1, 1, 0, 0, 1, 1)[1]
+        assert np.linalg.norm(first - second) > 2 * term(1, 1, 0, 0, 1, 1)[1]
 
 
 @pytest.mark.parametrize(

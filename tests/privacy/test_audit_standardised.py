@@ -48,7 +48,7 @@ PRIVACY = Privacy(6.0, 1e-5)
 CODED = Problem(Squared(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 NUMBERS, CLASSES = AdaptiveGd(steps=1), AdaptiveGd(steps=1, slope_limit=0.05)
 SOME = Moments((0.0, 0.0), (0.1, 0.1), (0.01, 0.01))
-FAR, BACK, NEAR = (1.0, 1.0, 1.0), (-1.0, -1.0, 1.0), (0.0, 0.0, 1.0)
+LARGE_ROW, OPPOSITE_ROW, SMALL_ROW = (1.0, 1.0, 1.0), (-1.0, -1.0, 1.0), (0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,21 @@ ENDS = {"class": (1.0, 1.0), "number": (1.0, -1.0)}
 # spread; two far out in other coordinates, each cut to one length, the variances; residuals are cut at a few times the
 # noise of the targets' mean, by which the first model is off.
 PAIRS = {
-    "means": Pair((FAR, BACK), (1.0, 1.0)),
-    "spread": Pair((NEAR, FAR), (1.0, 1.0), share=0.8),
+    "means": Pair((LARGE_ROW, OPPOSITE_ROW), (1.0, 1.0)),
+    "spread": Pair((SMALL_ROW, LARGE_ROW), (1.0, 1.0), share=0.8),
     "variances": Pair(((1.0, 0.0, 1.0), (0.0, 1.0, 1.0)), (1.0, 1.0), share=0.9),
-    "target_mean": Pair((FAR, FAR), (1.0, -1.0)),
-    "target_spread": Pair((FAR, FAR), (0.0, 1.0), share=0.9),
-    "residual": Pair((NEAR, NEAR), (0.0, 1.0), share=0.5),
-    "gradient": Pair((FAR, FAR), (1.0, -1.0)),
-    "gradient-logistic": Pair((FAR, BACK), (1.0, 1.0), Logistic()),
-    "gradient-softmax": Pair((FAR, BACK), (1.0, 1.0), Softmax(3), share=0.9),
+    "target_mean": Pair((LARGE_ROW, LARGE_ROW), (1.0, -1.0)),
+    "target_spread": Pair((LARGE_ROW, LARGE_ROW), (0.0, 1.0), share=0.9),
+    "residual": Pair((SMALL_ROW, SMALL_ROW), (0.0, 1.0), share=0.5),
+    "gradient": Pair((LARGE_ROW, LARGE_ROW), (1.0, -1.0)),
+    "gradient-logistic": Pair((LARGE_ROW, OPPOSITE_ROW), (1.0, 1.0), Logistic()),
+    "gradient-softmax": Pair((LARGE_ROW, OPPOSITE_ROW), (1.0, 1.0), Softmax(3), share=0.9),
 }
 # Slopes of other losses are at most their bound, and lopsided ones reach it on one side only.
 PAIRS |= {
-    f"gradient-{loss}": Pair((FAR, BACK if loss.takes == "class" else FAR), ENDS[loss.takes], loss, share=0.5)
+    f"gradient-{loss}": Pair(
+        (LARGE_ROW, OPPOSITE_ROW if loss.takes == "class" else LARGE_ROW), ENDS[loss.takes], loss, share=0.5
+    )
     for loss in LIMITED_LOSSES
     if isinstance(loss, BoundedSlope)
 }
@@ -92,10 +94,10 @@ every = pytest.mark.parametrize("name", PAIRS)
 
 @every
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
+def test_each_pair_moves_its_answer_by_the_bound_and_no_other_answer_by_more(
     name: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attacker's exact values, which alternate between both datasets, as shares of what the planned noise hides."""
+    """The attacker's exact values, alternately from both datasets, are compared with the bounds of the noise."""
     values: defaultdict[str, list[Vector]] = defaultdict(list)
     bounds: defaultdict[str, list[float]] = defaultdict(list)
     perturb = ExactMeter.perturb
@@ -136,9 +138,9 @@ def test_one_answer_whose_noise_is_too_small_is_caught(name: str) -> None:
         return planned.count / planned.noise_multiplier**2
 
     whole, own = sum(spent(each.name) for each in plan.queries), spent(query)
-    less = math.sqrt(own / whole) / (2.5 / PAIRS[name].share)
+    noise_factor = math.sqrt(own / whole) / (2.5 / PAIRS[name].share)
     faulty = tuple(
-        replace(each, noise_multiplier=each.noise_multiplier * (less if each.name == query else 1.0))
+        replace(each, noise_multiplier=each.noise_multiplier * (noise_factor if each.name == query else 1.0))
         for each in plan.queries
     )
     assert (caught(plan), caught(replace(plan, queries=faulty))) == (False, True)
@@ -146,10 +148,10 @@ def test_one_answer_whose_noise_is_too_small_is_caught(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3), Absolute()], ids=lambda loss: str(loss.name))
-def test_of_persons_whose_places_all_hold_a_row_it_is_the_same(loss: Loss) -> None:
+def test_persons_with_full_places_keep_their_guarantee_and_half_the_noise_is_caught(loss: Loss) -> None:
     """Means are over the places that hold a row, a share that is released, and half the noise is seen."""
     method = NUMBERS if isinstance(loss, Squared) else CLASSES
-    corners = (FAR, FAR) if loss.takes == "number" else (FAR, BACK)
+    corners = (LARGE_ROW, LARGE_ROW) if loss.takes == "number" else (LARGE_ROW, OPPOSITE_ROW)
     problem = replace(CODED, loss=loss, n=150, unit=Unit("person", 3))
     targets = (1.0, -1.0) if loss.takes == "number" else (1.0, 1.0)
     plan, attack = attacked(Case(method, problem, targets=targets, corners=corners), PRIVACY)
@@ -161,11 +163,11 @@ def test_of_persons_whose_places_all_hold_a_row_it_is_the_same(loss: Loss) -> No
 
 
 @pytest.mark.slow
-def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
-    """One attacker of both transcripts: in every run the job stands on the moments that the profile has answered."""
+def test_a_profile_and_a_job_that_uses_it_keep_the_sum_of_their_guarantees() -> None:
+    """An attacker sees both transcripts. In every run the job uses the moments that the profile released."""
     statistic, each = Profile(bins=4), Privacy(4.0, 1e-5)
     released = plan_of(statistic, CODED, each).release.plan
-    rows = Case(statistic, CODED, targets=(1.0, 1.0), corners=(FAR, BACK)).pair()
+    rows = Case(statistic, CODED, targets=(1.0, 1.0), corners=(LARGE_ROW, OPPOSITE_ROW)).pair()
     pair = [neighbor(CODED, row) for row in rows]
 
     def by(moments: Moments) -> Quote:
@@ -174,8 +176,8 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
     together = replace(released, queries=released.queries + by(SOME).release.plan.queries)
 
     def scored(which: int, noisy: Plan, noise: Noise) -> float:
-        mine, rest = split(noisy, {query.name for query in released.queries})
-        first, counted = split(mine, MOMENTS)
+        profile_plan, job_plan = split(noisy, {query.name for query in released.queries})
+        first, counted = split(profile_plan, MOMENTS)
         oracles = (
             CountingOracle(StandardisedOracle(CODED, own, first, noise), CODED, own, counted, noise)
             for own in (pair[which], *pair)
@@ -184,14 +186,14 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
         moments, _, _ = statistic.unpack(CODED, statistic.run(cast(Counting, counting), CODED))
         job = by(moments)
         attack = Attack(job.method, job.problem, rows, preparation=job.preparation)
-        return counting.score + attack.score(which, rest, noise)
+        return counting.score + attack.score(which, job_plan, noise)
 
     def caught(noisy: Plan) -> bool:
         noise = sources(8)
 
         def attack(runs: int) -> tuple[Scores, Scores]:
-            one, two = (np.array([scored(which, noisy, noise(which)) for _ in range(runs)]) for which in (0, 1))
-            return one, two
+            first, second = (np.array([scored(which, noisy, noise(which)) for _ in range(runs)]) for which in (0, 1))
+            return first, second
 
         return violates(attack, RUNS + RUNS // 2, beyond(together))
 
@@ -214,7 +216,7 @@ class Leaking(StandardisedOracle):
 
 def _attacked_by(which: int, noise: Noise) -> tuple[GaussianAttacker, Vector]:
     """Return an attacker of the oracle on one of two datasets, and the two means of the targets."""
-    rows = [Row(np.array(FAR), y) for y in (1.0, -1.0)]
+    rows = [Row(np.array(LARGE_ROW), y) for y in (1.0, -1.0)]
     pair = [neighbor(CODED, row) for row in rows]
     plan, _ = attacked(PAIRS["target_mean"].case(), PRIVACY)
     oracles = (Leaking(CODED, own, plan, noise) for own in (pair[which], *pair))

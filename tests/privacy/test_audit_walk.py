@@ -26,18 +26,18 @@ def is_caught(name: str) -> bool:
     case = CASES[name]
     assert isinstance(case, Case)
     quote = plan(case.method, case.problem, case.privacy)
-    asked = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
-    return violates(seeded_attack(*asked, others=case.other_rows), RUNS, beyond(quote.release.plan))
+    arguments = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
+    return violates(seeded_attack(*arguments, others=case.other_rows), RUNS, beyond(quote.release.plan))
 
 
-def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer of these cases is asked for by itself."""
+def test_the_audit_attacks_whole_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit requests no single answer of these cases."""
 
-    def asked(*_: Any) -> None:
-        raise AssertionError("an answer was asked for")
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a single answer was requested")
 
     for name in ("sampled_change", "sampled_gradient", "centred_change"):
-        monkeypatch.setattr(GradientAttacker, name, asked)
+        monkeypatch.setattr(GradientAttacker, name, refuse)
     for name in ("dp_svrg_walk", "dp_svrg_walk_centred"):
         case = CASES[name]
         assert isinstance(case, Case)

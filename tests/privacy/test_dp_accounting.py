@@ -70,11 +70,11 @@ def test_the_trap_behind_the_door() -> None:
         guard.pessimistic_pmf(math.nan, 0, np.array([1.0]), 0.0)
 
 
-def test_composing_leaves_the_parts_alone() -> None:
+def test_composing_does_not_change_the_parts() -> None:
     pmf = guard.pessimistic_pmf(0.1, -1, np.array([0.4, 0.2, 0.4]), 0.0)
-    before = guard.epsilon(pmf, 0.05)
+    epsilon_before = guard.epsilon(pmf, 0.05)
     guard.compose([(pmf, 7), (pmf, 1)])
-    assert guard.epsilon(pmf, 0.05) == before
+    assert guard.epsilon(pmf, 0.05) == epsilon_before
 
 
 def test_the_epsilon_of_composed_masses_is_that_of_the_library() -> None:

@@ -52,7 +52,7 @@ def planned(problem: Problem, steps: int, promise: Privacy = PROMISE) -> Plan:
 
 
 def attacked(problem: Problem, plan: Plan, steps: int, score: Callable[[Vector], float]) -> Attack:
-    """The scores of what is released from each of two neighbors."""
+    """Return an attack that scores the releases from each of two neighbors."""
     method, sides = DpGdRun(steps, STEP, "last"), []
     for which, label in enumerate((1.0, -1.0)):
         X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
@@ -60,11 +60,11 @@ def attacked(problem: Problem, plan: Plan, steps: int, score: Callable[[Vector],
         sides.append((inputs.of_arrays(X, y, problem), source(10, which)))
 
     def attack(runs: int) -> Scores:
-        one, two = (
+        first_scores, second_scores = (
             np.array([score(method.answer(DataOracles(data, plan, noise))) for _ in range(runs)])
             for data, noise in sides
         )
-        return one, two
+        return first_scores, second_scores
 
     return attack
 
@@ -73,7 +73,7 @@ def first(w: Vector) -> float:
     return float(w[0])
 
 
-@cache  # two tests look at the same releases: the promise, and the law
+@cache  # two tests use the same releases
 def honest(problem: Problem, steps: int) -> Scores:
     return attacked(problem, planned(problem, steps), steps, first)(1500)
 
@@ -88,28 +88,32 @@ def is_caught(
     """Return whether the audit's lower bound on mu exceeds the guarantee within so many runs."""
     attack = attacked(problem, planned(problem, steps, promise), steps, score)
     promised = gauss_mu(promise.epsilon, promise.delta)
-    return violates(attack, runs, lambda one, two, alarm: mu_lower_bound(one, two, alarm) - promised)
+    return violates(
+        attack,
+        runs,
+        lambda first_scores, second_scores, alarm: mu_lower_bound(first_scores, second_scores, alarm) - promised,
+    )
 
 
 @pytest.mark.parametrize(("problem", "steps"), [(SLOW, 12), (FAST, 1)], ids=["slow", "one step"])
-def test_the_last_iterate_keeps_its_promise_and_no_more(problem: Problem, steps: int) -> None:
-    """The bound stays under mu* and comes near it: the noise is the least that T6 allows, and the audit has power."""
-    plan, found = planned(problem, steps), honest(problem, steps)
-    bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
+def test_the_last_iterate_has_a_loss_just_below_its_guarantee(problem: Problem, steps: int) -> None:
+    """The bound is below mu* and near it: the noise is the smallest that T6 allows, and the audit has power."""
+    plan, both_scores = planned(problem, steps), honest(problem, steps)
+    bound, promised = mu_lower_bound(*both_scores), gauss_mu(PROMISE.epsilon, PROMISE.delta)
     assert 0.8 * promised < bound <= promised
-    assert excess(*found, plan) <= 0
+    assert excess(*both_scores, plan) <= 0
 
 
 def test_the_law_is_the_known_gaussian() -> None:
-    """Mean +- eta (c + .. + c^T) / n, variance tau^2 (c^2 + .. + c^2T); their ratio is the promise itself."""
+    """Mean +- eta (c + .. + c^T) / n, variance tau^2 (c^2 + .. + c^2T); their ratio is the guarantee."""
     steps, c = 12, 0.8
     plan = planned(SLOW, steps)
     tau = plan.queries[0].mechanism.std(plan.queries[0].noise_multiplier, step_bound(SLOW, STEP), 2)
     mean = STEP / SLOW.n * sum(c**j for j in range(1, steps + 1))
     std = tau * math.sqrt(sum(c ** (2 * j) for j in range(1, steps + 1)))
-    one, two = honest(SLOW, steps)
+    first_scores, second_scores = honest(SLOW, steps)
     assert 2 * mean / std == pytest.approx(gauss_mu(PROMISE.epsilon, PROMISE.delta), rel=1e-4)
-    for sample, sign in ((one, 1), (two, -1)):
+    for sample, sign in ((first_scores, 1), (second_scores, -1)):
         assert abs(sample.mean() - sign * mean) < 6 * std / math.sqrt(len(sample))
         assert abs(sample.std() / std - 1) < 6 / math.sqrt(2 * len(sample))
 
@@ -142,16 +146,16 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
         assert is_caught(SLOW, 12)
 
 
-def _with_the_one_before(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
-    """The last iterate, and in its idle second coordinate the iterate before."""
+def _with_previous_iterate(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
+    """Return the last iterate, with the previous iterate in its unused second coordinate."""
     data, meter = data_of(oracle), meter_of(oracle)
     problem: Problem = oracle._problem
     planned = meter.take(query, LastIterate)
-    w = before = problem.start
+    w = previous = problem.start
     for _ in range(steps):
         m = w - step * gradient_sum(data, slice(0, problem.n), w) / problem.n
-        before, w = w, problem.prox(meter.perturb(planned, m, step_bound(problem, step)), step)
-    return np.array([w[0], before[0]])
+        previous, w = w, problem.prox(meter.perturb(planned, m, step_bound(problem, step)), step)
+    return np.array([w[0], previous[0]])
 
 
 def test_mutant_an_extra_iterate_released_is_caught() -> None:
@@ -163,7 +167,7 @@ def test_mutant_an_extra_iterate_released_is_caught() -> None:
         return float((w[0] / c - w[1]) + mean / spread * w[1])
 
     assert not is_caught(FAST, 6, 2000, both)
-    with mutated(hidden.HiddenStepsOracle, "last_iterate", _with_the_one_before):
+    with mutated(hidden.HiddenStepsOracle, "last_iterate", _with_previous_iterate):
         assert is_caught(FAST, 6, 2000, both)
 
 
@@ -215,12 +219,12 @@ def _rounded_gradients(oracle: hidden.HiddenStepsOracle, query: str, steps: int,
     return w
 
 
-def test_the_low_bits_of_the_last_iterate_carry_no_path() -> None:
-    """Off the boundary w_T is half a lattice point whatever the path was, and no class of it names a side."""
+def test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path() -> None:
+    """Inside the boundary w_T is half a lattice point for every path, and its low bits identify no side."""
     boxed, radius, spacing = _boxed()
     plan = planned(boxed, STEPS, MILD)
-    found = np.concatenate(attacked(boxed, plan, STEPS, first)(150))
-    inside = found[np.abs(found) < radius]
+    iterates = np.concatenate(attacked(boxed, plan, STEPS, first)(150))
+    inside = iterates[np.abs(iterates) < radius]
     assert 100 < len(inside) < 300
     assert all(float(2 * w / spacing).is_integer() for w in inside)
     assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3

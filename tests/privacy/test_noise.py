@@ -68,10 +68,10 @@ def test_repeated_noise_is_rejected() -> None:
 
 
 def test_the_system_source_fits_and_never_repeats() -> None:
-    one, two = Noise().rounded_gaussian(100_000, SCALE), Noise().rounded_gaussian(100_000, SCALE)
-    assert kolmogorov(one / SCALE) > ALARM
-    assert kolmogorov(two / SCALE) > ALARM
-    assert np.sum(one == two) < 5
+    first, second = Noise().rounded_gaussian(100_000, SCALE), Noise().rounded_gaussian(100_000, SCALE)
+    assert kolmogorov(first / SCALE) > ALARM
+    assert kolmogorov(second / SCALE) > ALARM
+    assert np.sum(first == second) < 5
 
 
 def test_far_tails_by_chosen_bits() -> None:
@@ -86,13 +86,13 @@ def test_far_tails_by_chosen_bits() -> None:
     _expect(5 << 11, [0, 0, 1 << 60], 11 + 64 + 64 + 3, 5)
 
 
-def _expect(word: int, more: list[int], zeros: int, mantissa: int) -> None:
-    got = Noise(ScriptedBits([word, *more])).rounded_gaussian(1, SCALE)[0]
+def _expect(word: int, further_words: list[int], zeros: int, mantissa: int) -> None:
+    noise_value = Noise(ScriptedBits([word, *further_words])).rounded_gaussian(1, SCALE)[0]
     with mpmath.workdps(50):
         u = mpmath.ldexp((1 << 52) + mantissa, -(zeros + 54))
         exact = mpmath.findroot(lambda x: mpmath.ncdf(-x) - u, mpmath.sqrt(-2 * mpmath.log(u)) * 0.9, tol=1e-40)
-        assert abs(got - exact * SCALE) <= 0.5 + 1e-3
-    assert got > 0
+        assert abs(noise_value - exact * SCALE) <= 0.5 + 1e-3
+    assert noise_value > 0
 
 
 def test_fast_and_exact_paths_agree_near_cell_boundaries() -> None:
@@ -125,8 +125,8 @@ def test_the_exact_decision_near_boundaries() -> None:
             if (1 << 52) <= numerator < (1 << 53):
                 assert Noise(SeededBits(0))._decide(_GAUSSIAN, zeros, numerator - (1 << 52), SCALE) == expected
         # straddling: the next 64 bits decide; all ones lies above the boundary, all zeros below it
-        rest = mpmath.ldexp(scaled - below, 64)
-        if 2 < rest < 2**64 - 2:
+        fraction = mpmath.ldexp(scaled - below, 64)
+        if 2 < fraction < 2**64 - 2:
             assert Noise(ScriptedBits([0]))._decide(_GAUSSIAN, zeros, below - (1 << 52), SCALE) == cell + 1
             assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(_GAUSSIAN, zeros, below - (1 << 52), SCALE) == cell
 
@@ -168,11 +168,11 @@ def test_a_wrong_rate_is_rejected() -> None:
     assert stats.binomtest(total, 5000 * 400, 0.05).pvalue < ALARM
 
 
-def test_ties_with_the_leading_bits_go_on_to_further_bits() -> None:
-    """1/3 is 0x0.5555555555555400: a row whose first 16 bits tie is in exactly if its next 48 bits are below."""
+def test_ties_in_the_leading_bits_are_decided_by_further_bits() -> None:
+    """1/3 is 0x0.5555555555555400: a row with equal first 16 bits is drawn if its next 48 bits are below."""
     tie = 0x5555
-    for rest, included in ((0x5555555553FF, True), (0x555555555400, False)):
-        rows = poisson_rows(Noise(ScriptedBits([tie, rest << 16])), 1, 1 / 3)
+    for further_bits, included in ((0x5555555553FF, True), (0x555555555400, False)):
+        rows = poisson_rows(Noise(ScriptedBits([tie, further_bits << 16])), 1, 1 / 3)
         assert (len(rows) == 1) is included
 
 
@@ -206,15 +206,18 @@ class TestSmallBatches:
         law, count = stats.binom(n, rate), len(sizes)
         edges = [-1]
         while True:
-            wanted = law.cdf(edges[-1]) + 20 / count
-            if wanted >= 1 - 20 / count:
+            probability = law.cdf(edges[-1]) + 20 / count
+            if probability >= 1 - 20 / count:
                 break
-            edges.append(max(edges[-1] + 1, int(law.ppf(wanted))))
+            edges.append(max(edges[-1] + 1, int(law.ppf(probability))))
         bounds = np.array([*edges, n])
         masses = np.diff(law.cdf(bounds))
         counts = np.histogram(sizes, bounds + 0.5)[0]
-        kept = masses * count >= 5
-        masses, counts = np.append(masses[kept], masses[~kept].sum()), np.append(counts[kept], counts[~kept].sum())
+        is_large = masses * count >= 5
+        masses, counts = (
+            np.append(masses[is_large], masses[~is_large].sum()),
+            np.append(counts[is_large], counts[~is_large].sum()),
+        )
         if masses[-1] * count < 5:
             masses, counts = masses[:-1] / masses[:-1].sum(), counts[:-1]
         return float(stats.chisquare(counts, masses / masses.sum() * counts.sum()).pvalue)
@@ -262,14 +265,14 @@ class TestSmallBatches:
                 assert upper + 1 > F or upper == 2**64 - 1
                 assert upper - lower <= 1
 
-    def test_further_bits_decide_what_64_do_not(self) -> None:
-        """In the cell that holds F(0), zeros are below F(0) and ones above it; beside the cell no more is drawn."""
+    def test_further_bits_decide_if_64_bits_do_not(self) -> None:
+        """In the cell of F(0), zeros are below F(0) and ones above it; in other cells no further bits are drawn."""
         n, threshold = 200_000, 2**64 // 200_000
         law = batch_sizes.law(n, threshold)
         cell = int(law.lower[0])
         assert law.upper[0] == cell
-        for more, size in (([0], 0), ([2**64 - 1], 1)):
-            assert list(law.sizes(ScriptedBits([cell, *more]).words, 1)) == [size]
+        for further_words, size in (([0], 0), ([2**64 - 1], 1)):
+            assert list(law.sizes(ScriptedBits([cell, *further_words]).words, 1)) == [size]
         assert list(law.sizes(ScriptedBits([cell - 1]).words, 1)) == [0]
         assert list(law.sizes(ScriptedBits([cell + 1]).words, 1)) == [1]
 
@@ -292,14 +295,14 @@ class TestSmallBatches:
 def test_slots_are_uniform_and_exact() -> None:
     """Chi-square over slots, power against one slot drawn 5 % too often; every row at most once."""
     noise, n, count = Noise(SeededBits(9)), 50_000, 7
-    totals, taken = np.zeros(count), 0
+    totals, total_rows = np.zeros(count), 0
     for _ in range(40):
         rows, offsets = slots(noise, n, 0.5, count)
         assert len(np.unique(rows)) == len(rows) == offsets[-1]
         assert all((np.diff(rows[a:b]) > 0).all() for a, b in pairwise(offsets))
         totals += np.diff(offsets)
-        taken += len(rows)
-    assert abs(taken - 40 * n / 2) < 7 * math.sqrt(40 * n / 4)
+        total_rows += len(rows)
+    assert abs(total_rows - 40 * n / 2) < 7 * math.sqrt(40 * n / 4)
     assert stats.chisquare(totals).pvalue > ALARM
     off = totals.copy()
     off[0] *= 1.05
@@ -307,9 +310,9 @@ def test_slots_are_uniform_and_exact() -> None:
 
 
 def test_slot_numbers_reject_the_incomplete_multiple() -> None:
-    """2^64 - 1 lies past the last whole multiple of 10 and is drawn again; 19 stands for 9."""
-    found = uniform_indices(Noise(ScriptedBits([2**64 - 1, 19, 7])), 2, 10)
-    assert list(found) == [7, 9]
+    """2^64 - 1 is above the last whole multiple of 10 and is drawn again; 19 is mapped to 9."""
+    indices = uniform_indices(Noise(ScriptedBits([2**64 - 1, 19, 7])), 2, 10)
+    assert list(indices) == [7, 9]
 
 
 def test_ordered_rows_are_uniform() -> None:

@@ -57,9 +57,9 @@ def test_five_percent_off_is_rejected(test: Callable[[NDArray[np.float64]], floa
 
 
 def test_the_system_source_fits_and_never_repeats() -> None:
-    one, two = Noise().rounded_laplace(100_000, SCALE), Noise().rounded_laplace(100_000, SCALE)
-    assert kolmogorov(one / SCALE) > ALARM
-    assert np.sum(one == two) < 5
+    first, second = Noise().rounded_laplace(100_000, SCALE), Noise().rounded_laplace(100_000, SCALE)
+    assert kolmogorov(first / SCALE) > ALARM
+    assert np.sum(first == second) < 5
 
 
 def cell(zeros: int, mantissa: int) -> float:
@@ -77,10 +77,10 @@ def test_far_tails_by_chosen_bits(zeros: int) -> None:
     else:
         run = zeros - 11
         words = [mantissa << 11] + [0] * (run // 64) + [1 << (63 - run % 64)]
-    got = Noise(ScriptedBits(words)).rounded_laplace(1, SCALE)[0]
+    noise_value = Noise(ScriptedBits(words)).rounded_laplace(1, SCALE)[0]
     with mpmath.workdps(50):
-        assert abs(got - cell(zeros, mantissa)) <= 0.5 + 1e-3
-    assert got >= 0
+        assert abs(noise_value - cell(zeros, mantissa)) <= 0.5 + 1e-3
+    assert noise_value >= 0
 
 
 def test_the_fast_path_agrees_with_fifty_digits() -> None:
@@ -94,7 +94,7 @@ def test_the_fast_path_agrees_with_fifty_digits() -> None:
 
 
 def test_the_exact_decision_near_boundaries() -> None:
-    """At a cell boundary h: U just above P(Y > h) stays below h, just under passes it; else further bits tell."""
+    """At a cell boundary h the draw is below h for U just above P(Y > h) and above h for U just below it."""
     checked = 0
     for place in (0, 1, 3, 1000, 123_456_789):
         with mpmath.workdps(60):
@@ -102,24 +102,24 @@ def test_the_exact_decision_near_boundaries() -> None:
             zeros = int(-mpmath.floor(mpmath.log(tail, 2))) - 2
             scaled = mpmath.ldexp(tail, zeros + 54)
             below = int(mpmath.floor(scaled))
-            rest = mpmath.ldexp(scaled - below, 64)
+            fraction = mpmath.ldexp(scaled - below, 64)
         for numerator, expected in ((below - 1, place + 1), (below + 1, place)):
             if (1 << 52) <= numerator < (1 << 53):
                 assert Noise(SeededBits(0))._decide(_LAPLACE, zeros, numerator & _MANTISSA, SCALE) == expected
                 checked += 1
-        if 2 < rest < 2**64 - 2:
+        if 2 < fraction < 2**64 - 2:
             assert Noise(ScriptedBits([0]))._decide(_LAPLACE, zeros, below & _MANTISSA, SCALE) == place + 1
             assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(_LAPLACE, zeros, below & _MANTISSA, SCALE) == place
     assert checked >= 8
 
 
-def test_undecided_draws_go_the_exact_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undecided_draws_use_the_exact_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     """A draw whose cell of u straddles a boundary of the lattice calls the exact decision; most draws do not."""
-    asked: list[int] = []
+    mantissas: list[int] = []
     original = Noise._decide
 
     def watched(self: Noise, law: object, zeros: int, mantissa: int, scale: float) -> float:
-        asked.append(mantissa)
+        mantissas.append(mantissa)
         return original(self, law, zeros, mantissa, scale)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Noise, "_decide", watched)
@@ -128,9 +128,9 @@ def test_undecided_draws_go_the_exact_way(monkeypatch: pytest.MonkeyPatch) -> No
         numerator = int(mpmath.floor(mpmath.ldexp(tail, 54)))
     word = 1 | ((numerator & _MANTISSA) << 11)
     assert Noise(ScriptedBits([word])).rounded_laplace(1, SCALE)[0] in (1000.0, 1001.0)
-    assert asked == [numerator & _MANTISSA]
+    assert mantissas == [numerator & _MANTISSA]
     Noise(SeededBits(8)).rounded_laplace(20_000, SCALE)
-    assert len(asked) < 200
+    assert len(mantissas) < 200
 
 
 def test_coarse_lattices_have_the_exact_cell_probabilities() -> None:

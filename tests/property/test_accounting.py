@@ -84,10 +84,10 @@ def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: 
 
 
 @given(st.integers(1, 10_000), st.floats(0.0, 1.0), multipliers)
-def test_a_last_iterate_costs_at_least_one_step_and_at_most_all(steps: int, c: float, z: float) -> None:
-    found = [mechanism.curves(z).gdp for mechanism in (Gaussian(), LastIterate(steps, c), LastIterate(steps + 1, c))]
-    one, last, later = (mu or math.nan for mu in found)
-    assert one * (1 - 1e-12) <= last <= one * math.sqrt(steps) * (1 + 1e-10)
+def test_a_last_iterate_costs_at_least_one_step_and_at_most_all_steps(steps: int, c: float, z: float) -> None:
+    values = [mechanism.curves(z).gdp for mechanism in (Gaussian(), LastIterate(steps, c), LastIterate(steps + 1, c))]
+    first, last, later = (mu or math.nan for mu in values)
+    assert first * (1 - 1e-12) <= last <= first * math.sqrt(steps) * (1 + 1e-10)
     assert last <= later * (1 + 1e-10)
 
 

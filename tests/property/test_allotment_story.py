@@ -1,4 +1,4 @@
-"""Allotments under arbitrary stories: what is reserved is there, whatever others do, and nobody is told of it."""
+"""Allotments under arbitrary sequences of charges: reservations hold, and other analysts cannot see them."""
 
 import math
 from typing import Any
@@ -24,7 +24,7 @@ RULES = (
     Filter.open("gdp", Privacy(3.0, 1e-6)),
     Filter.open("pure", Privacy(0.5)),
 )
-# a job's share of the budget in per-mille, and what it is of that on each coordinate: real jobs weigh differently
+# The share of the budget that a job uses, in per mille, and its factor in each coordinate of the cost.
 SHARES = st.sampled_from([2, 40, 150, 290, 550, 900])
 TILTS = st.lists(st.sampled_from([0.7, 1.0, 1.0, 1.3]), min_size=4, max_size=4)
 ANALYSTS = st.sampled_from(["ada", "bob", "eve"])
@@ -32,7 +32,7 @@ OWN = Privacy(1e-3)
 
 
 class Story(RuleBasedStateMachine):
-    """Beside the ledger runs a plain list of each analyst's live charges."""
+    """State machine that compares the ledger with a plain list of each analyst's live charges."""
 
     queued: Bundle[Any] = Bundle("queued")
 
@@ -40,94 +40,109 @@ class Story(RuleBasedStateMachine):
     def open(self, filter_: Filter, reserved: set[str]) -> None:
         self.rule, self.jobs = filter_, 0
         self.live: dict[str, dict[str, Cost]] = {"ada": {}, "bob": {}, "eve": {}}
-        self.allotted = {who: Allotment(Part.of(filter_, 0.3), is_reserved=True) for who in reserved}
+        self.allotted = {analyst: Allotment(Part.of(filter_, 0.3), is_reserved=True) for analyst in reserved}
         self.state, _ = advance(None, Opened("d1", 100, filter_), AT)
 
     def accounts(self) -> dict[str, Account]:
-        columns = {who: zip(self.rule.zero_cost, *jobs.values(), strict=True) for who, jobs in self.live.items()}
-        return {who: Account(tuple(map(sum, c)), len(self.live[who])) for who, c in columns.items()}
+        columns = {
+            analyst: zip(self.rule.zero_cost, *jobs.values(), strict=True) for analyst, jobs in self.live.items()
+        }
+        return {analyst: Account(tuple(map(sum, c)), len(self.live[analyst])) for analyst, c in columns.items()}
 
-    def stands(self, who: str) -> Standing:
-        return standing(self.state, self.accounts(), self.allotted, who)
+    def stands(self, analyst: str) -> Standing:
+        return standing(self.state, self.accounts(), self.allotted, analyst)
 
-    def told(self, who: str) -> tuple[object, ...]:
-        found = self.stands(who)
-        return found.account, found.epsilon, found.spent_epsilon(), found.remaining_epsilon(), found.sees_parts_only
+    def report(self, analyst: str) -> tuple[object, ...]:
+        account_standing = self.stands(analyst)
+        return (
+            account_standing.account,
+            account_standing.epsilon,
+            account_standing.spent_epsilon(),
+            account_standing.remaining_epsilon(),
+            account_standing.sees_parts_only,
+        )
 
     def unchanged_for(self, acting: str) -> dict[str, tuple[object, ...]]:
-        """To whom nothing may change by what this one spends, and what they are told."""
-        reserved = {who for who, allotment in self.allotted.items() if allotment.is_reserved}
+        """Return the reports to the analysts for whom a charge of `acting` must not be visible."""
+        reserved = {analyst for analyst, allotment in self.allotted.items() if allotment.is_reserved}
         hidden = self.live.keys() if acting in reserved else reserved
-        return {who: self.told(who) for who in hidden if who != acting and reserved}
+        return {analyst: self.report(analyst) for analyst in hidden if analyst != acting and reserved}
 
-    @rule(who=ANALYSTS, share=st.sampled_from([0.05, 0.3, 0.5, 1.0]), reserved=st.booleans(), by_epsilon=st.booleans())
-    def allot(self, who: str, share: float, reserved: bool, by_epsilon: bool) -> None:
+    @rule(
+        analyst=ANALYSTS, share=st.sampled_from([0.05, 0.3, 0.5, 1.0]), reserved=st.booleans(), by_epsilon=st.booleans()
+    )
+    def allot(self, analyst: str, share: float, reserved: bool, by_epsilon: bool) -> None:
         privacy = Privacy(max(share * self.rule.privacy.epsilon, 1e-3), self.rule.privacy.delta)
         part = largest_part(self.rule, privacy) if by_epsilon else Part.of(self.rule, share)
-        then = self.allotted | {who: Allotment(part, reserved)}
+        then = self.allotted | {analyst: Allotment(part, reserved)}
         if not any(a.is_reserved for a in then.values()) or reservations_fit(self.state, self.accounts(), then):
-            self.allotted = then  # and else it is refused
+            self.allotted = then  # otherwise the allotment is refused
 
-    @rule(who=ANALYSTS)
-    def take_back(self, who: str) -> None:
-        self.allotted.pop(who, None)
+    @rule(analyst=ANALYSTS)
+    def take_back(self, analyst: str) -> None:
+        self.allotted.pop(analyst, None)
 
-    @rule(target=queued, who=ANALYSTS, share=SHARES, tilts=TILTS, sampled=st.booleans())
-    def charge(self, who: str, share: int, tilts: list[float], sampled: bool) -> Any:
+    @rule(target=queued, analyst=ANALYSTS, share=SHARES, tilts=TILTS, sampled=st.booleans())
+    def charge(self, analyst: str, share: int, tilts: list[float], sampled: bool) -> Any:
         cost = tuple(math.ceil(t * share * tilt / 1000) for t, tilt in zip(self.rule.thresholds, tilts, strict=False))
         if self.rule.slack:
             cost = (*cost[:-1], min(cost[-1] * sampled, self.rule.most_slack))
         self.jobs += 1
         job = Charged(f"job{self.jobs}", cost, OWN)
-        quiet, found = self.unchanged_for(who), self.stands(who)
+        hidden_before, account_standing = self.unchanged_for(analyst), self.stands(analyst)
         try:
-            after = found.after(job)
+            standing_after = account_standing.after(job)
         except BudgetExhausted:
-            assert not (found.sees_parts_only and found.holds(cost)), "the own part alone decides"
+            assert not (account_standing.sees_parts_only and account_standing.holds(cost)), (
+                "an analyst's own part alone decides"
+            )
             return multiple()
-        assert found.holds(cost)
+        assert account_standing.holds(cost)
         try:
             self.state, _ = advance(self.state, job, AT)
         except BudgetExhausted:
-            pytest.fail("a part admitted what the ledger does not")
-        self.live[who][job.job] = cost
-        assert {other: self.told(other) for other in quiet} == quiet
-        assert (after.account, after.remaining_epsilon()) == (
-            self.stands(who).account,
-            self.stands(who).remaining_epsilon(),
+            pytest.fail("a part admitted a charge that the ledger refuses")
+        self.live[analyst][job.job] = cost
+        assert {other: self.report(other) for other in hidden_before} == hidden_before
+        assert (standing_after.account, standing_after.remaining_epsilon()) == (
+            self.stands(analyst).account,
+            self.stands(analyst).remaining_epsilon(),
         )
-        return who, job.job
+        return analyst, job.job
 
     @rule(job=consumes(queued))
     def refund(self, job: tuple[str, str]) -> None:
-        who, name = job
-        quiet = self.unchanged_for(who)
-        self.state, _ = advance(self.state, Refunded(name, self.live[who].pop(name), self.state.whole), AT)
-        assert {other: self.told(other) for other in quiet} == quiet
+        analyst, name = job
+        hidden_before = self.unchanged_for(analyst)
+        self.state, _ = advance(self.state, Refunded(name, self.live[analyst].pop(name), self.state.whole), AT)
+        assert {other: self.report(other) for other in hidden_before} == hidden_before
 
     @invariant()
     def what_is_reserved_and_spent_fits(self) -> None:
         """By sums of its own, on the coordinate of all parts and on the slack."""
-        reserved = {who: allotment.part for who, allotment in self.allotted.items() if allotment.is_reserved}
+        reserved = {analyst: allotment.part for analyst, allotment in self.allotted.items() if allotment.is_reserved}
         if not reserved:
             return
-        whole, spent = Part.of(self.rule, 1.0), {who: account.spent for who, account in self.accounts().items()}
+        whole, spent = Part.of(self.rule, 1.0), {analyst: account.spent for analyst, account in self.accounts().items()}
         main = self.rule.thresholds.index(whole.top)
         for place, top, tops in (
-            (main, whole.top, {who: part.top for who, part in reserved.items()}),
-            (-1, whole.slack, {who: part.slack for who, part in reserved.items()}),
+            (main, whole.top, {analyst: part.top for analyst, part in reserved.items()}),
+            (-1, whole.slack, {analyst: part.slack for analyst, part in reserved.items()}),
         ):
             if place == main or self.rule.slack:
-                assert all(spent[who][place] <= tops[who] for who in reserved)
-                assert sum(tops.values()) + sum(spent[who][place] for who in spent if who not in reserved) <= top
+                assert all(spent[analyst][place] <= tops[analyst] for analyst in reserved)
+                assert (
+                    sum(tops.values()) + sum(spent[analyst][place] for analyst in spent if analyst not in reserved)
+                    <= top
+                )
         assert not self.state.whole
 
     @invariant()
     def what_remains_is_what_is_admitted(self) -> None:
-        for who in self.live:
-            found = self.stands(who)
-            assert 0.0 <= found.remaining_epsilon() <= self.rule.privacy.epsilon
-            assert 0.0 <= found.spent_epsilon() <= found.epsilon <= self.rule.privacy.epsilon
+        for analyst in self.live:
+            account_standing = self.stands(analyst)
+            assert 0.0 <= account_standing.remaining_epsilon() <= self.rule.privacy.epsilon
+            assert 0.0 <= account_standing.spent_epsilon() <= account_standing.epsilon <= self.rule.privacy.epsilon
 
 
 Story.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)

@@ -37,11 +37,11 @@ class Pair(AbstractComposition):
 
     @property
     def outcomes(self) -> dict[int, float]:
-        """P's mass at each loss, in steps; Q's at the opposite one."""
-        far, near = 1 + math.exp(-20 * STEP), 1 + math.exp(-self.small * STEP)
-        rest = (1 - self.rare * far) / near
-        found = {self.small: rest, -self.small: rest * math.exp(-self.small * STEP)}
-        return found | ({20: self.rare, -20: self.rare * math.exp(-20 * STEP)} if self.rare else {})
+        """P's mass at each loss, in steps. Q has the same mass at the opposite loss."""
+        rare_factor, small_factor = 1 + math.exp(-20 * STEP), 1 + math.exp(-self.small * STEP)
+        small_mass = (1 - self.rare * rare_factor) / small_factor
+        masses = {self.small: small_mass, -self.small: small_mass * math.exp(-self.small * STEP)}
+        return masses | ({20: self.rare, -20: self.rare * math.exp(-20 * STEP)} if self.rare else {})
 
     shift = 1.0
 
@@ -80,24 +80,24 @@ class Pair(AbstractComposition):
         """Return the Renyi curve of the law without its rare outcome, or None if that is likelier than the slack."""
         if self.rare > slack:
             return None
-        kept = {loss: p for loss, p in self.outcomes.items() if loss < 20}
-        moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in kept.items()) for a in orders]
+        without_rare = {loss: p for loss, p in self.outcomes.items() if loss < 20}
+        moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in without_rare.items()) for a in orders]
         return (np.log(moments) - np.array(orders) * math.log(1 - self.rare)) / (np.array(orders) - 1)
 
 
 JOBS = (Pair(1), Pair(2), Pair(1, 2e-5), Pair(2, 5e-5))
 
 
-def most(jobs: Sequence[Pair], costs: Sequence[Cost], admits: Callable[[Cost, Cost], bool]) -> float:
-    """sup P(S) - e^epsilon Q(S) = sup E_P[1_S (1 - e^(epsilon - loss))] over adaptive players."""
+def largest_delta(jobs: Sequence[Pair], costs: Sequence[Cost], admits: Callable[[Cost, Cost], bool]) -> float:
+    """Return sup P(S) - e^epsilon Q(S) = sup E_P[1_S (1 - e^(epsilon - loss))] over adaptive players."""
 
     @cache
     def value(spent: Cost, loss: int) -> float:
         best = max(0.0, 1 - math.exp(BUDGET.epsilon - loss * STEP))
         for job, cost in zip(jobs, costs, strict=True):
             if admits(spent, cost):
-                after = tuple(a + b for a, b in zip(spent, cost, strict=True))
-                best = max(best, sum(p * value(after, loss + own) for own, p in job.outcomes.items()))
+                spent_after = tuple(a + b for a, b in zip(spent, cost, strict=True))
+                best = max(best, sum(p * value(spent_after, loss + own) for own, p in job.outcomes.items()))
         return best
 
     return value((0,) * len(costs[0]), 0)
@@ -105,28 +105,28 @@ def most(jobs: Sequence[Pair], costs: Sequence[Cost], admits: Callable[[Cost, Co
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [JOBS[:2], JOBS[2:], JOBS], ids=["exact", "approximate", "all"])
-def test_no_adaptive_player_breaks_the_promise(jobs: tuple[Pair, ...]) -> None:
+def test_no_adaptive_player_exceeds_the_budget(jobs: tuple[Pair, ...]) -> None:
     rule = Filter.open("gdp_rdp", BUDGET)
     costs = [rule.cost(job) for job in jobs]
     for job, cost in zip(jobs, costs, strict=True):
         assert rule.admits(rule.zero_cost, cost)
         assert (cost[-1] > 0) == (job.rare > 0)
-    found = most(jobs, costs, rule.admits)
-    assert BUDGET.delta / 100 < found <= BUDGET.delta
+    delta = largest_delta(jobs, costs, rule.admits)
+    assert BUDGET.delta / 100 < delta <= BUDGET.delta
 
 
 @given(
     p=st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4),
     cuts=st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=2, max_size=3),
 )
-def test_what_all_splits_of_a_job_have_in_common_lacks_no_more_than_they_do_together(
+def test_the_intersection_of_splits_lacks_at_most_the_sum_of_their_missing_masses(
     p: list[float], cuts: list[list[bool]]
 ) -> None:
-    """The lemma of several splits; and that one of them does not stand for the others."""
+    """Check the lemma of several splits, and that a single split does not bound the intersection."""
     law = np.array(p) / sum(p)
-    kept = [np.where(cut, 0.0, law) for cut in cuts if not all(cut)]
-    lacking = 1 - np.min(kept, axis=0).sum() if kept else 0.0
-    assert lacking <= sum(1 - k.sum() for k in kept) + 1e-12
+    laws = [np.where(cut, 0.0, law) for cut in cuts if not all(cut)]
+    lacking = 1 - np.min(laws, axis=0).sum() if laws else 0.0
+    assert lacking <= sum(1 - k.sum() for k in laws) + 1e-12
     two = [law * [0, 1, 1, 1], law * [1, 0, 1, 1]]
     assert 1 - np.min(two, axis=0).sum() > max(1 - k.sum() for k in two)
 
@@ -134,4 +134,4 @@ def test_what_all_splits_of_a_job_have_in_common_lacks_no_more_than_they_do_toge
 def test_the_player_sees_a_budget_four_times_too_large() -> None:
     rule = Filter.open("gdp_rdp", BUDGET)
     loose = replace(rule, thresholds=tuple(4 * t for t in rule.thresholds))
-    assert most(JOBS[1:2], [rule.cost(JOBS[1])], loose.admits) > BUDGET.delta
+    assert largest_delta(JOBS[1:2], [rule.cost(JOBS[1])], loose.admits) > BUDGET.delta

@@ -60,8 +60,8 @@ def total(filter_: Filter, costs: list[Cost]) -> Cost:
     return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.zero_cost
 
 
-def held(filter_: Filter, spent: Cost) -> bool:
-    """Some threshold holds it, and the slack does."""
+def is_within(filter_: Filter, spent: Cost) -> bool:
+    """Return whether the cost is below some threshold and the slack."""
     over = [s > t for s, t in zip(spent, filter_.thresholds, strict=True)]
     return not (all(over[:-1]) or over[-1]) if filter_.slack else not all(over)
 
@@ -120,26 +120,26 @@ class Story(RuleBasedStateMachine):
 
     @rule(target=queued, shares=SHARES, guarantee=GUARANTEES)
     def charge(self, shares: list[int], guarantee: Privacy) -> object:
-        filter_, before = self.state.filter, self.state
+        filter_, state_before = self.state.filter, self.state
         cost = cost_of(filter_, shares)
         self.names += 1
         name = f"job{self.names}"
-        if before.frozen:
+        if state_before.frozen:
             with pytest.raises(LedgerFrozen):
-                advance(before, Charged(name, cost, guarantee), AT)
+                advance(state_before, Charged(name, cost, guarantee), AT)
             return multiple()
-        after = total(filter_, [*self.live.values(), cost])
-        fits = held(filter_, after) and not before.whole
+        spent_after = total(filter_, [*self.live.values(), cost])
+        fits = is_within(filter_, spent_after) and not state_before.whole
         alone = guarantee.epsilon <= filter_.privacy.epsilon and guarantee.delta <= filter_.privacy.delta
-        if not fits and not (alone and not self.live and not before.rolled_back):
+        if not fits and not (alone and not self.live and not state_before.rolled_back):
             with pytest.raises(BudgetExhausted):
-                advance(before, Charged(name, cost, guarantee), AT)
+                advance(state_before, Charged(name, cost, guarantee), AT)
             return multiple()
         self.step(Charged(name, cost, guarantee))
         self.live[name] = cost
         assert self.state.whole == (not fits)
-        assert spent_epsilon(self.state) >= spent_epsilon(before)
-        assert remaining_epsilon(self.state) <= remaining_epsilon(before)
+        assert spent_epsilon(self.state) >= spent_epsilon(state_before)
+        assert remaining_epsilon(self.state) <= remaining_epsilon(state_before)
         return Job(name, cost, self.state.whole)
 
     @rule(target=started, job=consumes(queued))
@@ -175,23 +175,23 @@ class Story(RuleBasedStateMachine):
 
     @rule(target=sessions, shares=SHARES, guarantee=st.none() | GUARANTEES, count=st.integers(1, 5))
     def reserve(self, shares: list[int], guarantee: Privacy | None, count: int) -> object:
-        filter_, before = self.state.filter, self.state
+        filter_, state_before = self.state.filter, self.state
         cost = cost_of(filter_, shares)
         cost = (*cost[:-1], 0) if filter_.slack else cost
         self.names += 1
         name = f"session{self.names}"
         planned: list[dict[str, Any]] = [{"event": {}, "count": count}]
         event = Reserved(name, "d1", "ada", planned, cost, guarantee, AT)
-        fits = held(filter_, total(filter_, [*self.live.values(), cost])) and not before.whole
+        fits = is_within(filter_, total(filter_, [*self.live.values(), cost])) and not state_before.whole
         budget = filter_.privacy
         alone = guarantee and guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
-        if before.frozen or not (fits or (alone and not self.live and not before.rolled_back)):
-            with pytest.raises(LedgerFrozen if before.frozen else BudgetExhausted):
-                advance(before, event, AT)
+        if state_before.frozen or not (fits or (alone and not self.live and not state_before.rolled_back)):
+            with pytest.raises(LedgerFrozen if state_before.frozen else BudgetExhausted):
+                advance(state_before, event, AT)
             return multiple()
         if self.rule == "refused":
             with pytest.raises(LedgerInvalid):
-                replay([*self.entries, advance(before, event, AT)[1]])
+                replay([*self.entries, advance(state_before, event, AT)[1]])
             return multiple()
         self.step(event)
         self.live[name] = cost
@@ -207,21 +207,21 @@ class Story(RuleBasedStateMachine):
     @rule(session=consumes(sessions), uses=st.integers(0, 5))
     def close(self, session: Session, uses: int) -> None:
         """Close a session, also under a freeze. A whole budget, or a ledger that lost entries, has no refund."""
-        before, recorded = self.state, min(uses, session.count)
-        left = session.priced(recorded)
-        given = tuple(c - used for c, used in zip(session.cost, left, strict=True))
-        end = Settled(session.name, [recorded], given, before.whole, "closed")
-        if any(given) and (before.rolled_back or (self.undivided and recorded)):
+        state_before, recorded = self.state, min(uses, session.count)
+        used_cost = session.priced(recorded)
+        refund = tuple(c - unit for c, unit in zip(session.cost, used_cost, strict=True))
+        end = Settled(session.name, [recorded], refund, state_before.whole, "closed")
+        if any(refund) and (state_before.rolled_back or (self.undivided and recorded)):
             with pytest.raises(LedgerInvalid):
-                advance(before, end, AT)
-            end = replace(end, refund=before.filter.zero_cost)
+                advance(state_before, end, AT)
+            end = replace(end, refund=state_before.filter.zero_cost)
         if any(end.refund) and session.rule == "no_refund":
             with pytest.raises(LedgerInvalid):
-                replay([*self.entries, advance(before, end, AT)[1]])
-            end = replace(end, refund=before.filter.zero_cost)
+                replay([*self.entries, advance(state_before, end, AT)[1]])
+            end = replace(end, refund=state_before.filter.zero_cost)
         for stolen in self.stolen(session, end):
             with pytest.raises(LedgerInvalid):
-                replay([*self.entries, advance(before, stolen, AT)[1]])
+                replay([*self.entries, advance(state_before, stolen, AT)[1]])
         self.step(end)
         if end.frees_charge:
             del self.live[session.name]
@@ -229,21 +229,25 @@ class Story(RuleBasedStateMachine):
             assert not self.state.whole
         else:
             self.live[session.name] = tuple(c - r for c, r in zip(session.cost, end.refund, strict=True))
-            assert self.state.whole == before.whole
+            assert self.state.whole == state_before.whole
         with pytest.raises(LedgerInvalid):
-            replay([*self.entries, advance(self.state, replace(end, refund=before.filter.zero_cost), AT)[1]])
+            replay([*self.entries, advance(self.state, replace(end, refund=state_before.filter.zero_cost), AT)[1]])
 
     def stolen(self, session: Session, end: Settled) -> list[Settled]:
-        """Return ends of this session that no ledger holds: too many uses, too large a refund, a refund at expiry."""
-        more = [replace(end, recorded=[session.count + 1]), replace(end, recorded=[]), replace(end, session="ghost")]
-        more.append(replace(end, whole=not end.whole))
+        """Return invalid ends of this session: too many uses, too large a refund, a refund at expiry."""
+        tampered = [
+            replace(end, recorded=[session.count + 1]),
+            replace(end, recorded=[]),
+            replace(end, session="ghost"),
+        ]
+        tampered.append(replace(end, whole=not end.whole))
         if any(end.refund):
-            more.append(replace(end, reason="expired"))
+            tampered.append(replace(end, reason="expired"))
         if end.recorded[0]:
-            more.append(replace(end, refund=session.cost))
+            tampered.append(replace(end, refund=session.cost))
         if end.frees_charge:
-            more.append(replace(end, refund=(end.refund[0] - 1, *end.refund[1:])))
-        return more
+            tampered.append(replace(end, refund=(end.refund[0] - 1, *end.refund[1:])))
+        return tampered
 
     @rule(session=consumes(sessions), uses=st.integers(0, 5))
     def expire(self, session: Session, uses: int) -> None:
@@ -259,39 +263,39 @@ class Story(RuleBasedStateMachine):
 
     @rule()
     def lose_entries(self) -> None:
-        before = self.state
-        self.step(RolledBack("disk lost", Head(before.sequence + 3, "ab" * 32)))
-        assert (self.state.frozen, self.state.is_charged, self.state.spent) == (True, True, before.spent)
+        state_before = self.state
+        self.step(RolledBack("disk lost", Head(state_before.sequence + 3, "ab" * 32)))
+        assert (self.state.frozen, self.state.is_charged, self.state.spent) == (True, True, state_before.spent)
         self.over |= {f"job{number}" for number in range(self.names + 1)}
         with pytest.raises(LedgerInvalid):
             advance(self.state, Emptied("d1", True, "eve"), AT)
 
     @rule(epsilon=st.floats(1.001, 2.0), delta=st.sampled_from([1.0, 2.0]))
     def promise_more(self, epsilon: float, delta: float) -> None:
-        before, now = self.state, self.state.filter.privacy
+        state_before, now = self.state, self.state.filter.privacy
         larger = Privacy(min(now.epsilon * epsilon, 100.0), min(now.delta * delta, 1e-2))
         if larger == now:
-            return  # there is no larger one
-        self.step(Promised(before.filter.raised(larger), "eve"))
-        self.undivided &= not held(self.state.filter, self.state.spent)
-        assert self.state.spent == before.spent
-        if larger.delta == now.delta:  # else it is told at another delta
-            assert remaining_epsilon(self.state) >= remaining_epsilon(before)
+            return  # the largest budget is reached
+        self.step(Promised(state_before.filter.raised(larger), "eve"))
+        self.undivided &= not is_within(self.state.filter, self.state.spent)
+        assert self.state.spent == state_before.spent
+        if larger.delta == now.delta:  # otherwise epsilon is at another delta
+            assert remaining_epsilon(self.state) >= remaining_epsilon(state_before)
 
     @rule(shares=SHARES)
     def charge_what_ran_elsewhere(self, shares: list[int]) -> None:
-        rule_, before = self.state.filter, self.state
+        rule_, state_before = self.state.filter, self.state
         cost = cost_of(rule_, shares)
-        after = total(rule_, [*self.live.values(), cost])
-        fits = held(rule_, after) and not before.whole
+        spent_after = total(rule_, [*self.live.values(), cost])
+        fits = is_within(rule_, spent_after) and not state_before.whole
         self.names += 1
         name = f"report{self.names}"
         with pytest.raises(LedgerInvalid if fits else BudgetExhausted):
-            advance(before, External("d1", name, {}, cost, fits, "eve"), AT)
+            advance(state_before, External("d1", name, {}, cost, fits, "eve"), AT)
         self.step(External("d1", name, {}, cost, not fits, "eve"))
         self.live[name] = cost
         assert self.state.is_exceeded == (not fits)
-        assert self.state.frozen == (before.frozen or not fits)
+        assert self.state.frozen == (state_before.frozen or not fits)
 
     @rule(shares=SHARES, whole=st.booleans())
     def refund_what_is_not_there(self, shares: list[int], whole: bool) -> None:
@@ -311,7 +315,7 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def never_beyond_every_threshold(self) -> None:
         filter_ = self.state.filter
-        within = held(filter_, self.state.spent)
+        within = is_within(filter_, self.state.spent)
         assert within or self.state.is_exceeded or (self.state.whole and len(self.live) == 1)
         assert spent_epsilon(self.state) >= 0
         assert self.state.is_exceeded or spent_epsilon(self.state) <= filter_.privacy.epsilon
@@ -327,11 +331,11 @@ class Story(RuleBasedStateMachine):
         whole = Replay()
         whole.follow(self.entries)
         for cut in {1, len(self.entries) // 2, len(self.entries) - 1} - {0}:
-            begun = Replay()
-            begun.follow(self.entries[:cut])
-            after = Replay.from_json(parse(canonical(begun.to_json())))
-            after.follow(self.entries[cut:])
-            assert (after.state, after.to_json()) == (self.state, whole.to_json())
+            replayed = Replay()
+            replayed.follow(self.entries[:cut])
+            resumed = Replay.from_json(parse(canonical(replayed.to_json())))
+            resumed.follow(self.entries[cut:])
+            assert (resumed.state, resumed.to_json()) == (self.state, whole.to_json())
 
 
 Story.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
@@ -346,7 +350,7 @@ TestStory = pytest.mark.slow(Story.TestCase)
 )
 @settings(max_examples=60, deadline=None)
 def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list[int]], data: st.DataObject) -> None:
-    """Charges that all fit leave the same sums, the same spent and the same remaining in whatever order they come."""
+    """Charges that all fit have the same sums, spent epsilon and remaining epsilon in every order."""
     jobs = [(f"job{i}", cost_of(filter_, s)) for i, s in enumerate(shares)]
 
     def play(order: list[tuple[str, Cost]]) -> LedgerState:
@@ -355,9 +359,12 @@ def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list
             state, _ = advance(state, Charged(name, cost, Privacy(1e-3)), AT)
         return state
 
-    one, other = play(jobs), play(data.draw(st.permutations(jobs)))
-    assert replace(one, head="") == replace(other, head="")
-    assert (spent_epsilon(one), remaining_epsilon(one)) == (spent_epsilon(other), remaining_epsilon(other))
+    forwards, permuted = play(jobs), play(data.draw(st.permutations(jobs)))
+    assert replace(forwards, head="") == replace(permuted, head="")
+    assert (spent_epsilon(forwards), remaining_epsilon(forwards)) == (
+        spent_epsilon(permuted),
+        remaining_epsilon(permuted),
+    )
 
 
 def chain() -> list[Entry]:

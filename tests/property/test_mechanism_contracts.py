@@ -81,7 +81,9 @@ def plan_of(mechanism: Mechanism, z: float, count: int = 3) -> Plan:
 
 
 @every_mechanism
-def test_plans_read_back_and_nothing_near_them(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_plans_are_restored_from_json_and_changed_documents_are_refused(
+    member: type[Any], data: st.DataObject, z: float
+) -> None:
     plan = plan_of(data.draw(of(member)), z)
     assert plan_from_json(parse(canonical(plan_to_json(plan)))) == plan
     release = ReleasePlan(plan, 0.5, 1e-6, "pld", "1")
@@ -101,7 +103,7 @@ def test_plans_read_back_and_nothing_near_them(member: type[Any], data: st.DataO
 
 
 @every_accounted_mechanism
-def test_a_receipt_of_it_recomputes_and_no_other_event_does(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_a_receipt_recomputes_only_with_its_own_event(member: type[Any], data: st.DataObject, z: float) -> None:
     mechanism = data.draw(of(member))
     n = mechanism.rows if isinstance(mechanism, Resampled) else 20_000
     assume(getattr(getattr(mechanism, "each", None), "parts", 1) <= n)
@@ -116,9 +118,9 @@ def test_a_receipt_of_it_recomputes_and_no_other_event_does(member: type[Any], d
     assert len(places) >= 2
     for place, value in places:
         assert isinstance(value, str) or math.isfinite(finite(value, "a number of an event"))
-        other = f"{value}_" if isinstance(value, str) else value * (1 + 1e-6) + (type(value) is int)
+        changed = f"{value}_" if isinstance(value, str) else value * (1 + 1e-6) + (type(value) is int)
         with pytest.raises(ValueError, match="differ"):
-            recompute(built | {"event": _replaced(built["event"], place, other)})
+            recompute(built | {"event": _replaced(built["event"], place, changed)})
 
 
 def _runs(query: PlannedQuery) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def test_curves_are_finite_grow_with_the_order_and_fall_with_noise(
 
 
 @every_mechanism
-def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_the_curves_of_a_mechanism_are_consistent(member: type[Any], data: st.DataObject, z: float) -> None:
     """mu-GDP implies rho(a) <= a mu^2 / 2; epsilon-DP implies rho <= epsilon and the mu of randomized response."""
     mechanism, orders = data.draw(of(member)), np.array(ORDERS)
     curves, noisier = mechanism.curves(z), mechanism.curves(z * 1.1)
@@ -166,17 +168,17 @@ def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: s
 @pytest.mark.slow
 @every_mechanism
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_the_default_filter_has_a_charge_for_it(
+def test_the_default_filter_has_a_charge_for_each_mechanism(
     member: type[Any], data: st.DataObject, z: float, relation: Relation
 ) -> None:
-    """In every coordinate, the less the more noise there is; and what fits alone keeps the promise."""
+    """More noise costs less in every coordinate. A plan that fits alone is within the budget."""
     mechanism, count = data.draw(of(member)), data.draw(st.integers(1, 3))
     plan, quieter = (Plan((PlannedQuery("asked", count, mechanism, noise),), relation) for noise in (z, 1.5 * z))
-    cost, less = RULE.cost(plan), RULE.cost(quieter)
+    cost, smaller_cost = RULE.cost(plan), RULE.cost(quieter)
     assert all(1 <= c <= UNAFFORDABLE_UNITS for c in RULE.curve(cost))
     assert 0 <= cost[-1] <= UNIT
     assert RULE.pays(cost, plan)
-    assert smallest_share(RULE.curve(less), RULE.curve(RULE.thresholds)) <= smallest_share(
+    assert smallest_share(RULE.curve(smaller_cost), RULE.curve(RULE.thresholds)) <= smallest_share(
         RULE.curve(cost), RULE.curve(RULE.thresholds)
     )
     if RULE.admits(RULE.zero_cost, cost):
@@ -189,14 +191,14 @@ def test_a_replacement_costs_at_least_a_step_to_the_null_record_and_at_most_two(
 ) -> None:
     """D_a(P, R) <= (a - 1/2) / (a - 1) D_2a(P, Q) + D_(2a-1)(Q, R) (Mironov 2017, Proposition 11)."""
     mechanism, a = data.draw(of(member)), np.array(ORDERS)
-    far, near, twice, less = (
+    replaced, zeroed, zeroed_at_2a, zeroed_below_2a = (
         mechanism.curves(z, relation).rdp(list(orders))
         for orders, relation in ((a, "replace_one"), (a, "zero_out"), (2 * a, "zero_out"), (2 * a - 1, "zero_out"))
     )
-    assert (near <= far * (1 + 2e-6)).all()
-    assert (far <= ((a - 0.5) / (a - 1) * twice + less) * (1 + 3e-6)).all()
-    one, null = mechanism.curves(z), mechanism.curves(z, "zero_out")
-    for whole, half in ((one.gdp, null.gdp), (one.gdp_bound, null.gdp_bound), (one.pure, null.pure)):
+    assert (zeroed <= replaced * (1 + 2e-6)).all()
+    assert (replaced <= ((a - 0.5) / (a - 1) * zeroed_at_2a + zeroed_below_2a) * (1 + 3e-6)).all()
+    replacing, null = mechanism.curves(z), mechanism.curves(z, "zero_out")
+    for whole, half in ((replacing.gdp, null.gdp), (replacing.gdp_bound, null.gdp_bound), (replacing.pure, null.pure)):
         assert (whole is None) == (half is None)
         if whole is not None:
             assert half is not None
@@ -231,7 +233,7 @@ def test_its_multiplier_falls_as_the_share_grows(member: type[Any], data: st.Dat
 
 
 @every_mechanism
-def test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_answers_are_on_a_lattice_and_have_the_stated_std(member: type[Any], data: st.DataObject, z: float) -> None:
     """4,000 coordinates: their variance is within 30 %, 8 of its standard deviations, of the std squared."""
     mechanism, count = data.draw(of(member)), 4000
     noise, bound = Noise(SeededBits(data.draw(st.integers(0, 2**32)))), data.draw(st.floats(1e-3, 10.0))
@@ -247,7 +249,7 @@ def test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says(member: type[Any],
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.__name__)
-def test_it_is_final_and_says_what_it_needs_and_gives(member: type[Any]) -> None:
+def test_each_mechanism_is_final_and_states_its_conditions(member: type[Any]) -> None:
     assert not member.__abstractmethods__
     for abstract in [base for base in member.__mro__[1:] if issubclass(base, AbstractMechanism)]:
         own = {name for name, value in vars(abstract).items() if callable(value) or isinstance(value, property)}
@@ -261,7 +263,7 @@ def test_it_is_final_and_says_what_it_needs_and_gives(member: type[Any]) -> None
     assert (PROOFS / f"{name}.md").is_file()
 
 
-def test_the_union_is_told_apart_by_names() -> None:
+def test_the_names_of_mechanisms_are_distinct() -> None:
     assert len({member.__dataclass_fields__["name"].default for member in MEMBERS}) == len(MEMBERS)
     assert reduce(or_, MEMBERS) == Mechanism
 

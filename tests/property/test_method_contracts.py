@@ -48,29 +48,29 @@ RUN: TypeAdapter[Run] = TypeAdapter(Annotated[Run, Field(discriminator="name")])
 
 
 def cells(method: Method) -> list[tuple[Problem, Privacy]]:
-    """The problems and promises that the method takes: one at least."""
-    found = []
+    """Return the problems and promises that the method accepts: at least one pair."""
+    pairs = []
     for problem in PROBLEMS:
         for privacy in PROMISES:
             try:
                 method.resolve(problem, privacy)
             except Unsuitable:
                 continue
-            found.append((problem, privacy))
-    assert found
-    return found
+            pairs.append((problem, privacy))
+    assert pairs
+    return pairs
 
 
 def quotes(method: Method) -> list[tuple[Problem, Privacy, Quote]]:
     """Return the quotes of all cells, with the default preparation and, if possible, with rows as declared."""
-    found = [(problem, privacy, plan(method, problem, privacy)) for problem, privacy in cells(method)]
+    all_quotes = [(problem, privacy, plan(method, problem, privacy)) for problem, privacy in cells(method)]
     if not method.standardises:
-        found += [
+        all_quotes += [
             (problem, privacy, plan(method, problem, privacy, preparation=Declared()))
             for problem, privacy in cells(method)
             if problem.columns is not None
         ]
-    return found
+    return all_quotes
 
 
 every = pytest.mark.parametrize(
@@ -80,17 +80,17 @@ every = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @every
-def test_a_run_has_nothing_open_and_comes_back_from_its_json(method: Method) -> None:
+def test_a_resolved_run_has_no_defaults_and_is_restored_from_its_json(method: Method) -> None:
     for problem, privacy in cells(method):
-        found = method.resolve(problem, privacy)
-        assert type(found) in get_args(Run)
-        assert found.name == method.name
-        text = json.dumps(asdict(found))
+        resolved = method.resolve(problem, privacy)
+        assert type(resolved) in get_args(Run)
+        assert resolved.name == method.name
+        text = json.dumps(asdict(resolved))
         assert "null" not in text
-        assert RUN.validate_json(text) == found
-        given = asked(found)  # its form is a request's
-        assert type(given) is type(method)
-        assert given.resolve(problem, privacy) == found
+        assert RUN.validate_json(text) == resolved
+        request = asked(resolved)  # as a request would state it
+        assert type(request) is type(method)
+        assert request.resolve(problem, privacy) == resolved
 
 
 @every
@@ -121,24 +121,24 @@ class Certain:
 
 @pytest.mark.slow
 @every
-def test_what_it_plans_is_of_the_records_that_there_are(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few: no honest receipt is refused for batches or parts of less than one, or of other records."""
+def test_plans_are_valid_for_every_number_of_records(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Honest receipts for few records are not refused for batches or parts smaller than one record."""
     monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (Certain(),))
     asked_for: Any = method
     small = [replace(asked_for, batch=1)] if hasattr(method, "batch") else []
-    held = 0
+    count = 0
     for n, problem, privacy in product((*range(1, 50, 3), 49, 97, 103, 400, 4003), PROBLEMS, PROMISES):
-        for given, relation in product((method, *small), get_args(Relation)):
+        for variant, relation in product((method, *small), get_args(Relation)):
             try:
                 there = replace(problem, n=n, relation=relation)
-                queries = given.resolve(there, privacy).queries(there)
+                queries = variant.resolve(there, privacy).queries(there)
             except (Unsuitable, OutOfRange):
                 continue
             planned = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 50.0) for q in queries), relation)
             release = ReleasePlan(planned, 1.0, privacy.delta, "certain", "1")
             assert recompute(make(release_plan=release, transcript=planned, records=n)).epsilon == 1.0
-            held += 1
-    assert held
+            count += 1
+    assert count
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
 
 
 class Counted:
-    """Per-record gradients as the oracles compute them, and every bound that noise was made for."""
+    """Counts of per-record gradients, and the bound of every noisy answer."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.gradients = 0
@@ -175,9 +175,9 @@ class Counted:
             self.gradients += len(listed(slots)) * (2 if anchor else 1)
             return exact(data, slots, w, *anchor)
 
-        def lattice_mean_gradients(data: Data, points: Vector, *rest: Any) -> Vector:
+        def lattice_mean_gradients(data: Data, points: Vector, *arguments: Any) -> Vector:
             self.gradients += len(points) * data.problem.n
-            return lattice(data, points, *rest)
+            return lattice(data, points, *arguments)
 
         def passed(door: access.DataAccess, rows: range, start: Vector, step: float) -> Vector:
             self.gradients += len(rows)
@@ -197,7 +197,7 @@ class Counted:
 @pytest.mark.slow
 @every
 def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transcript is covered, no answer's noise is made for more than was quoted, and the gradients are as many."""
+    """The transcript is within the plan, bounds are those of the quote, and the number of gradients is as quoted."""
     rng = np.random.default_rng(4)
     plain = rng.normal(size=(N, 2))
     laid_out = np.column_stack((np.clip(plain, -1, 1), np.ones(N)))
@@ -229,7 +229,7 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
 )
 @pytest.mark.parametrize("slope_limit", [1.0, 0.3])
 @pytest.mark.parametrize("asked_for", [None, RELEASED], ids=["private", "profile"])
-def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(
+def test_with_private_moments_no_value_moves_by_more_than_its_bound(
     method: Method, slope_limit: float, asked_for: ByProfile | None
 ) -> None:
     problem, privacy = PROBLEMS[-1], PROMISES[0]
@@ -243,5 +243,7 @@ def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(
     X = np.column_stack((rng.uniform(-1, 1, (N, 2)), np.ones(N)))
     y = np.sign(X @ [1.0, -2.0, 0.1])
     X[7], y[7] = (-1.0, -1.0, 1.0), 1.0
-    others = ((1.0, 1.0, 1.0), 1.0), ((1.0, 1.0, 1.0), -1.0), ((0.2, -1.0, 1.0), -1.0)
-    assert complaints_of_each(quote, X, y, [((np.array(corner), target), None) for corner, target in others]) == []
+    replacements = ((1.0, 1.0, 1.0), 1.0), ((1.0, 1.0, 1.0), -1.0), ((0.2, -1.0, 1.0), -1.0)
+    assert (
+        complaints_of_each(quote, X, y, [((np.array(corner), target), None) for corner, target in replacements]) == []
+    )

@@ -52,9 +52,9 @@ SMALL: dict[type, Method] = {
     DpSvrgPp: DpSvrgPp(epochs=2, inner_steps=2),
     NoisySgd: NoisySgd(steps=5, batch=40),
 }
-ASKED = [SMALL.get(kind) or kind() for kind in get_args(Method)]
+METHODS = [SMALL.get(kind) or kind() for kind in get_args(Method)]
 STATISTICS: list[Any] = [kind() for kind in get_args(AnyStatistic)]
-ASKED += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
+METHODS += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
 
 
 @pytest.fixture(autouse=True)
@@ -77,23 +77,23 @@ def rows(problem: Problem) -> tuple[Any, Any]:
 
 
 def parted(whole: Data) -> Partitioned:
-    """The same records in partitions."""
-    held = []
+    """Return the same records in partitions."""
+    partitions = []
     for start in range(0, whole.problem.n, GROUP):
         own = np.arange(start, min(start + GROUP, whole.problem.n))
         problem = replace(whole.problem, n=len(own))
-        held.append(Data(copied(whole.records, own), whole.y[own], whole.scale[own], problem))
-    return Partitioned(whole.problem, LocalPartitions(held))
+        partitions.append(Data(copied(whole.records, own), whole.y[own], whole.scale[own], problem))
+    return Partitioned(whole.problem, LocalPartitions(partitions))
 
 
-def test_each_frame_is_its_own() -> None:
-    """Partitions keep the rows of a frame: of the one that was asked with last, and of no other."""
+def test_rows_are_stored_for_the_last_frame_only() -> None:
+    """Partitions cache the rows of the most recent frame; another frame replaces them."""
     whole = inputs.of_arrays(*rows(PROBLEMS[-1]), PROBLEMS[-1])
-    d, one = whole.problem.d, parted(whole)
+    d, shared = whole.problem.d, parted(whole)
     first, then = (Frame(np.full(d - 1, 0.1), np.full(d - 1, scale), 0.5) for scale in (1.5, 0.2))
     sums = [
         gradient_sum(some.within(frame, 1.0), slice(0, whole.problem.n), np.ones(d))
-        for some, frame in ((one, first), (one, then), (parted(whole), then))
+        for some, frame in ((shared, first), (shared, then), (parted(whole), then))
     ]
     assert np.array_equal(sums[1], sums[2])
     assert not np.array_equal(sums[0], sums[1])
@@ -105,64 +105,64 @@ CELLS = list(product(PROBLEMS, (Privacy(1.0, 1e-6), Privacy(1.0)), ({}, {"prepar
 def cells(
     method: Method | AnyStatistic, count: int, relation: Relation = "replace_one", of: Sequence[Any] = CELLS
 ) -> list[Quote]:
-    """The first that it takes of problems and promises, rows prepared by default and as declared: one at least."""
-    found: list[Quote] = []
-    for problem, privacy, given in of:
-        if len(found) < count:
+    """Return quotes of the first cells that the method accepts: at least one."""
+    quotes: list[Quote] = []
+    for problem, privacy, settings in of:
+        if len(quotes) < count:
             with suppress(Unsuitable):
-                found.append(plan(method, replace(problem, relation=relation), privacy, **given))
-    assert found
-    return found
+                quotes.append(plan(method, replace(problem, relation=relation), privacy, **settings))
+    assert quotes
+    return quotes
 
 
 every = pytest.mark.parametrize(
     "method",
-    [m for m in ASKED if m.name not in ALONE] + STATISTICS,
+    [m for m in METHODS if m.name not in ALONE] + STATISTICS,
     ids=lambda m: f"{m.name}-{getattr(m, 'release', '') or getattr(m, 'form', '')}".strip("-"),
 )
 
 
 @pytest.mark.slow
 @every
-def test_the_answers_and_the_transcript_are_those_of_one_machine(method: Method | AnyStatistic) -> None:
+def test_answers_and_transcript_do_not_depend_on_the_partitions(method: Method | AnyStatistic) -> None:
     for quote in cells(method, 4):
-        whole, found = inputs.of_arrays(*rows(quote.problem), quote.problem), []
-        for given in (whole, parted(whole)):
+        whole, results = inputs.of_arrays(*rows(quote.problem), quote.problem), []
+        for data in (whole, parted(whole)):
             noise = Noise(SeededBits(5))
-            found.append(run(quote.method, quote.problem, given, quote.release, noise, preparation=quote.preparation))
-        (w, transcript, _), (other, again, _) = found
-        assert np.array_equal(w, other)
-        assert transcript == again
+            results.append(run(quote.method, quote.problem, data, quote.release, noise, preparation=quote.preparation))
+        (w, transcript, _), (parted_w, parted_transcript, _) = results
+        assert np.array_equal(w, parted_w)
+        assert transcript == parted_transcript
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @every
-def test_a_record_of_one_partition_moves_no_value_by_more_than_its_bound_says(
+def test_a_record_of_one_partition_moves_no_value_by_more_than_its_bound(
     method: Method | AnyStatistic, relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Record 7 is another one, or null; who has which positions is the same for both neighbors."""
+    """Record 7 is replaced or null. The positions of all other records are the same for both neighbors."""
     nulls = [False, relation == "zero_out"]
 
-    def partly(method: Any, problem: Problem, whole: Data, *rest: Any, **more: Any) -> Any:
+    def partly(method: Any, problem: Problem, whole: Data, *arguments: Any, **options: Any) -> Any:
         if nulls.pop(0):
             whole.scale[7] = 0.0
-        return run(method, problem, parted(whole), *rest, **more)
+        return run(method, problem, parted(whole), *arguments, **options)
 
     monkeypatch.setattr(coupled, "run", partly)
     (quote,) = cells(method, 1, relation, CELLS[::-1])
     X, y = rows(quote.problem)
-    other = X[7] if relation == "zero_out" else np.where(np.arange(len(X[7])) == 0, -1.0, X[8])
-    found = coupled.complaints(quote, X, y, (other, y[7] if relation == "zero_out" else -y[7]))
-    assert [complaint for complaint in found if not complaint.startswith("the frame is")] == []
+    replacement = X[7] if relation == "zero_out" else np.where(np.arange(len(X[7])) == 0, -1.0, X[8])
+    complaints = coupled.complaints(quote, X, y, (replacement, y[7] if relation == "zero_out" else -y[7]))
+    assert [complaint for complaint in complaints if not complaint.startswith("the frame is")] == []
 
 
 @pytest.mark.slow
-def test_what_a_machine_needs_all_rows_for_is_refused() -> None:
-    reasons = {m.name: needs_one_machine(q.method, q.met) for m in ASKED for q in cells(m, 1)}
+def test_methods_that_need_all_rows_on_one_machine_are_refused() -> None:
+    reasons = {m.name: needs_one_machine(q.method, q.met) for m in METHODS for q in cells(m, 1)}
     assert {name for name, why in reasons.items() if why} == ALONE
     for name in ALONE:
-        (method,) = (m for m in ASKED if m.name == name)
+        (method,) = (m for m in METHODS if m.name == name)
         quote = next(q for q in cells(method, 2) if q.preparation == Declared())
         whole = inputs.of_arrays(*rows(quote.problem), quote.problem)
         with pytest.raises(Unsuitable, match="one machine"):
@@ -173,25 +173,25 @@ def test_what_a_machine_needs_all_rows_for_is_refused() -> None:
         Partitioned(replace(large, n=10, unit=Unit("person", 2)), LocalPartitions([]))
 
 
-def test_ranges_and_batches_that_cross_partitions_add_up_alike() -> None:
+def test_sums_of_ranges_and_batches_do_not_depend_on_the_partitions() -> None:
     problem = PROBLEMS[0]
     whole, w = inputs.of_arrays(*rows(problem), problem), np.linspace(-1, 1, problem.d)
-    far = parted(whole)
+    in_partitions = parted(whole)
     for places in (slice(0, N), slice(63, 65), slice(64, 128), slice(100, 399), np.empty(0, dtype=np.int64)):
-        assert np.array_equal(gradient_sum(whole, places, w), gradient_sum(far, places, w))
+        assert np.array_equal(gradient_sum(whole, places, w), gradient_sum(in_partitions, places, w))
     for rate in (0.01, 0.3):
         drawn = batches.poisson_rows(Noise(SeededBits(1)), N, rate)
-        one, two = (gradient_sum(given, drawn, w, -w, 0.1) for given in (whole, far))
-        assert np.array_equal(one, two)
+        whole_sum, parted_sum = (gradient_sum(data, drawn, w, -w, 0.1) for data in (whole, in_partitions))
+        assert np.array_equal(whole_sum, parted_sum)
 
 
-def test_a_batch_of_many_rows_is_drawn_without_a_list_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row has its own draw, so pieces are independent; as many words are drawn as before for few rows."""
-    before = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
+def test_a_batch_of_many_rows_is_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row has its own draw, so pieces are independent; about as many rows are drawn as in one piece."""
+    expected = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
     monkeypatch.setattr(batches, "_MOST_ROWS_AT_ONCE", 128)
-    found = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
-    assert (np.diff(found) > 0).all()
-    assert 0 <= found[0] < found[-1] < 1000
-    assert abs(len(found) - len(before)) < 100
-    parts = np.bincount(found // 128, minlength=8)
+    drawn = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
+    assert (np.diff(drawn) > 0).all()
+    assert 0 <= drawn[0] < drawn[-1] < 1000
+    assert abs(len(drawn) - len(expected)) < 100
+    parts = np.bincount(drawn // 128, minlength=8)
     assert (parts > 10).all()

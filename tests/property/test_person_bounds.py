@@ -51,14 +51,14 @@ def farthest_rows(columns: Columns) -> list[Vector]:
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("columns", LAYOUTS, ids=str)
-def test_the_bound_of_persons_means_is_the_farthest_that_two_can_be(columns: Columns, relation: Relation) -> None:
-    """A person's mean lies in the hull of rows and the empty place: the farthest pair of these, reached by k alike."""
+def test_the_bound_of_persons_means_is_the_largest_distance_of_two_means(columns: Columns, relation: Relation) -> None:
+    """A person's mean lies in the hull of rows and zero, so the farthest pair of these is the bound."""
     null = np.zeros(columns.d)
     ends = [*farthest_rows(columns), null]
-    others = [null] if relation == "zero_out" else ends
-    most = max(float(np.linalg.norm(one - other)) for one in ends for other in others)
+    other_ends = [null] if relation == "zero_out" else ends
+    largest_distance = max(float(np.linalg.norm(end - other_end)) for end in ends for other_end in other_ends)
     bound = moment_bounds.means(columns, relation, Unit("person", 2))
-    assert bound * sensitivity_factor(relation) == pytest.approx(most, rel=1e-12)
+    assert bound * sensitivity_factor(relation) == pytest.approx(largest_distance, rel=1e-12)
 
 
 def rounding(problem: Problem) -> dict[str, float]:
@@ -82,11 +82,11 @@ def rounding(problem: Problem) -> dict[str, float]:
     }
 
 
-def test_rounding_of_persons_is_that_of_all_their_places() -> None:
-    """Sums have n k terms, each as long as one of n k rows': what noise must cover is no less than of these."""
+def test_rounding_of_persons_covers_all_their_places() -> None:
+    """Sums over n persons with k rows have n k terms, so rounding is at least that of n k rows."""
     persons, rows = rounding(PERSON), rounding(ROWS)
-    for name, least in rows.items():
-        assert persons[name] >= least * (1 - 1e-6), name
+    for name, lower_bound in rows.items():
+        assert persons[name] >= lower_bound * (1 - 1e-6), name
 
 
 def standardised(problem: Problem) -> dict[str, float]:
@@ -97,29 +97,29 @@ def standardised(problem: Problem) -> dict[str, float]:
     X[:, -1] = 1.0
     data = inputs.of_arrays(X, X[:, 0], problem, here if problem.unit.is_person else None)
     names = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
-    wanted = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1e-3) for name in names))
-    asked: dict[str, float] = {}
+    answer_plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1e-3) for name in names))
+    bounds: dict[str, float] = {}
 
     def perturb(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        asked[planned.name] = bound
+        bounds[planned.name] = bound
         return value
 
     with patch.object(Meter, "perturb", perturb):
-        oracle = StandardisedOracle(problem, data, wanted, Noise(SeededBits(1)))
+        oracle = StandardisedOracle(problem, data, answer_plan, Noise(SeededBits(1)))
         m, frame = np.zeros(1), Frame(np.zeros(1), np.ones(1), 1.0)
         oracle.means("means"), oracle.spread("spread", m), oracle.variances("variances", m, 10.0)
         oracle.target_mean("target_mean"), oracle.target_spread("target_spread", 0.0)
         oracle.residual("residual", np.zeros(2), frame, 1.0), oracle.gradient("gradient", np.zeros(2), frame, 1.0)
     own = dict.fromkeys(names, 0.5) | {"target_mean": 1.0, "gradient": 1.0}
     own["means"] = moment_bounds.means(columns, unit=problem.unit)
-    return {name: bound - own[name] / n for name, bound in asked.items()}
+    return {name: bound - own[name] / n for name, bound in bounds.items()}
 
 
-def test_rounding_of_persons_moments_is_that_of_all_their_places() -> None:
-    """Less what is stated relative to the bound itself, some units of its last place, which falls as 1 / n."""
+def test_rounding_of_persons_moments_covers_all_their_places() -> None:
+    """The tolerance covers the part of rounding that is relative to the bound, which falls as 1 / n."""
     columns = Columns((1,))
     person = Problem(Squared(), n=40, d=2, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 400))
     persons, rows = standardised(person), standardised(replace(person, n=40 * 400, unit=Unit()))
     assert len(rows) == 7
-    for name, least in rows.items():
-        assert persons[name] >= least - 1e-17, name
+    for name, lower_bound in rows.items():
+        assert persons[name] >= lower_bound - 1e-17, name

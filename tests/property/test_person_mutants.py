@@ -29,50 +29,52 @@ OWN = Problem(Squared(), n=N, d=N, row_norm=1.0, unit=Unit("person", K))
 Slots = Callable[[NDArray[np.int64], Problem], NDArray[np.int64]]
 
 
-def found(method: methods.Method) -> list[str]:
+def violations(method: methods.Method) -> list[str]:
     """Return the violations of the contract by a person who loses all rows."""
     quote = plan(method, PROBLEMS[2], Privacy(1.0, 1e-6), preparation=Declared())
     X, y = rows(PROBLEMS[2], 8)
-    held = np.ones(len(X), np.bool_)
+    has_row = np.ones(len(X), np.bool_)
     X[MINE], y[MINE] = far(PROBLEMS[2], True), 1.0
-    other = held.copy()
-    other[MINE] = NONE
-    held[MINE] = FULL
+    has_row_after = has_row.copy()
+    has_row_after[MINE] = NONE
+    has_row[MINE] = FULL
     turned = np.tile(far(PROBLEMS[2], False), (K, 1)), 1.0
-    return complaints_of_each(quote, X, y, [(turned, held), (turned, other)], held)
+    return complaints_of_each(quote, X, y, [(turned, has_row), (turned, has_row_after)], has_row)
 
 
 @pytest.mark.parametrize(
     "method", [methods.NoisySgd(steps=4, batch=300), methods.DpSvrg(epochs=1, inner_steps=4, batch=300)], ids=str
 )
-def test_a_batch_s_sum_over_its_persons_alone_is_seen(method: methods.Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1/k forgotten in the bound: noise for one row of a person."""
-    assert found(method) == []
+def test_a_batch_s_bound_for_one_row_of_a_person_is_caught(
+    method: methods.Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant's bound lacks the factor 1/k: its noise covers one row of a person."""
+    assert violations(method) == []
     monkeypatch.setattr(bounds, "_long_rows", lambda _: 1 / K)
-    assert found(method)
+    assert violations(method)
 
 
-def test_a_mean_over_persons_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mean_over_persons_without_the_weight_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sums.gradient_sum
     for module in (sampled, access, sums):
-        monkeypatch.setattr(module, "gradient_sum", lambda *given: K * whole(*given))
-    assert found(methods.DpGd(steps=2))
-    assert found(methods.OutputPerturbation(steps=3, ridge=0.5))
+        monkeypatch.setattr(module, "gradient_sum", lambda *arguments: K * whole(*arguments))
+    assert violations(methods.DpGd(steps=2))
+    assert violations(methods.OutputPerturbation(steps=3, ridge=0.5))
 
 
-def test_a_step_of_a_pass_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_a_pass_without_the_weight_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     method, one_pass = methods.PhasedSgd(phases=4, ratio=2.0, step=1e-3), access.DataAccess.one_pass
-    assert found(method) == []
+    assert violations(method) == []
     monkeypatch.setattr(access.DataAccess, "one_pass", lambda door, r, start, step: one_pass(door, r, start, K * step))
-    assert found(method)
+    assert violations(method)
 
 
 def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
     """Return the number of rows of each person in each answer. Each person has copies of one row of their own."""
-    seen: list[Vector] = []
+    counts: list[Vector] = []
 
     def perturb(_: Meter, _planned: PlannedQuery, value: Vector, _bound: float) -> Vector:
-        seen.append(np.atleast_2d(value)[0])
+        counts.append(np.atleast_2d(value)[0])
         return value
 
     monkeypatch.setattr(Meter, "perturb", perturb)
@@ -84,19 +86,19 @@ def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
         "slot": RandomAllocation(1.0, 4, "independent"),
         "whole": Gaussian(),
     }
-    wanted = Plan(tuple(PlannedQuery(name, 8, mechanism, 1.0) for name, mechanism in queries.items()))
-    door = SampledOracle(OWN, all_of, wanted, Noise(SeededBits(1)))
+    answer_plan = Plan(tuple(PlannedQuery(name, 8, mechanism, 1.0) for name, mechanism in queries.items()))
+    sampled_oracle = SampledOracle(OWN, all_of, answer_plan, Noise(SeededBits(1)))
     w = np.zeros(N)
     for _ in range(4):
-        door.sampled_gradient("sampled", w)
-        door.sampled_change("sampled", w + 0.1, w)
-        door.printed_change("printed", w + 0.1, w)
-    slots = AllocatedOracle(OWN, all_of, wanted, Noise(SeededBits(2)))
+        sampled_oracle.sampled_gradient("sampled", w)
+        sampled_oracle.sampled_change("sampled", w + 0.1, w)
+        sampled_oracle.printed_change("printed", w + 0.1, w)
+    slots = AllocatedOracle(OWN, all_of, answer_plan, Noise(SeededBits(2)))
     for _ in range(4):
         slots.allocated_gradient("slot", w)
-    drawn = access.DataAccess(OWN, all_of, wanted, Noise(SeededBits(3))).redrawn()
-    seen.append(drawn.mean_gradient(range(N), w))
-    return seen
+    drawn = access.DataAccess(OWN, all_of, answer_plan, Noise(SeededBits(3))).redrawn()
+    counts.append(drawn.mean_gradient(range(N), w))
+    return counts
 
 
 def whole_persons(values: list[Vector], honest: list[Vector]) -> bool:
@@ -124,9 +126,10 @@ def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_without_the_permutation_one_person_s_rows_move_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two files of the same persons, whose first one has lost a row: with the same draws for the same persons, numbers
-    by first appearance put others elsewhere. The law of who stands where is the same for both only by the permutation.
+def test_without_the_permutation_a_lost_row_moves_other_persons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Persons are numbered by first appearance, so a lost row changes the numbers of other persons.
+
+    Only the permutation makes the distribution of positions independent of the numbering.
     """
 
     def first_places(owners: list[int]) -> Vector:
@@ -134,15 +137,15 @@ def test_without_the_permutation_one_person_s_rows_move_another(monkeypatch: pyt
         draw = (persons.rows_by_slot(np.array(owners), 4, 1, noise) for _ in range(3000))
         return np.mean([[order.tolist().index(owners.index(person)) for person in range(4)] for order in draw], axis=0)
 
-    one, two = [0, 1, 2, 3], [3, 1, 0, 2]  # the same persons, numbered as the files name them
-    assert np.abs(first_places(one) - 1.5).max() < 0.15
-    assert np.abs(first_places(two) - 1.5).max() < 0.15
+    first_owners, second_owners = [0, 1, 2, 3], [3, 1, 0, 2]  # the same persons, numbered by first appearance
+    assert np.abs(first_places(first_owners) - 1.5).max() < 0.15
+    assert np.abs(first_places(second_owners) - 1.5).max() < 0.15
     monkeypatch.setattr(draws, "ordered_rows", lambda _noise, n, count: np.arange(n)[:count])
-    assert np.abs(first_places(one) - 1.5).max() > 1
+    assert np.abs(first_places(first_owners) - 1.5).max() > 1
 
 
 def test_problems_of_other_units_do_not_share_data() -> None:
     rows_of_it = replace(OWN, n=N * K, unit=Unit())
-    made = inputs.of_arrays(np.zeros((N * K, N)), np.zeros(N * K), rows_of_it)
+    row_data = inputs.of_arrays(np.zeros((N * K, N)), np.zeros(N * K), rows_of_it)
     with pytest.raises(Exception, match="another problem"):
-        SampledOracle(OWN, made, Plan(()), Noise(SeededBits(1)))
+        SampledOracle(OWN, row_data, Plan(()), Noise(SeededBits(1)))

@@ -114,7 +114,7 @@ class SecretSlot(TwoAnswers):
     The answer of the record's slot is +1 or -1 by randomized response, and that of the other slot by a fair coin.
     """
 
-    known: Answer = Answer(())
+    known_slot: Answer = Answer(())
 
     @staticmethod
     def of(loss: int) -> "SecretSlot":
@@ -123,17 +123,17 @@ class SecretSlot(TwoAnswers):
         likely = {(y, z): ((a if y > 0 else 1 - a) + (a if z > 0 else 1 - a)) / 4 for y in (1, -1) for z in (1, -1)}
         first = {y: likely[y, 1] + likely[y, -1] for y in (1, -1)}
         ahead = math.log(first[1] / first[-1]) / STEP
-        after = {
+        second_laws = {
             y: tuple(
                 (math.log(likely[y, z] / likely[-y, -z]) / STEP - y * ahead, likely[y, z] / first[y]) for z in (1, -1)
             )
             for y in (1, -1)
         }
-        second = tuple((y * ahead, Law((), after[y])) for y in (1, -1))
+        second = tuple((y * ahead, Law((), second_laws[y])) for y in (1, -1))
         return SecretSlot(((ahead, 1.0),), second, Answer(((loss, 1.0),)))  # type: ignore[arg-type]
 
     def curves(self, relation: Relation = "replace_one") -> Curves:
-        return replace(self.known.curves(relation), pure=None)
+        return replace(self.known_slot.curves(relation), pure=None)
 
 
 def plan(*uses: tuple[Answer, int]) -> SessionPlan:
@@ -168,7 +168,7 @@ class Position:
 
 @dataclass
 class Game:
-    """The ledger, the jobs and sessions that it may be asked for, and the rule of refunds.
+    """The ledger, the available jobs and sessions, and the rule of refunds.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Game:
         self.job_costs = [self.price(self.rule, plan((job, 1))) for job in self.jobs]
         self.opened = step(None, Opened("d1", 100, self.rule))
 
-    def most(self) -> float:
+    def largest_delta(self) -> float:
         """Return the largest P(S) - e^epsilon Q(S) = E_P[1_S (1 - e^(epsilon - loss))] over all strategies."""
         return float(self.value(Position(self.rule.zero_cost, 0, False, (), 0))[self.reach])
 
@@ -211,55 +211,60 @@ class Game:
             best = np.maximum(best, self.after_an_answer(reached))
         return best
 
-    def most_off_the_grid(self) -> float:
-        """Return the same as `most` for losses that are no integers, one by one."""
-        known: dict[tuple[Position, float], float] = {}
+    def largest_delta_off_the_grid(self) -> float:
+        """Return the same as `largest_delta` for losses that are not integers, one position at a time."""
+        best_values: dict[tuple[Position, float], float] = {}
 
         def value(position: Position, loss: float) -> float:
             key = (position, round(loss, 9))
-            if key not in known:
+            if key not in best_values:
                 best = max(0.0, -math.expm1(self.rule.privacy.epsilon - loss * STEP))
                 for reached in self.reachable(position):
-                    for answer, others in self.asked(reached):
-                        then = ((p, own, others(own)) for own, p in answer.outcomes.items())
-                        after = ((p, own, replace(other, answers=other.answers + 1)) for p, own, other in then)
-                        best = max(best, sum(p * value(other, loss + own) for p, own, other in after))
-                known[key] = best
-            return known[key]
+                    for answer, position_after in self.next_answers(reached):
+                        outcomes = ((p, own, position_after(own)) for own, p in answer.outcomes.items())
+                        outcomes_after = (
+                            (p, own, replace(reached_after, answers=reached_after.answers + 1))
+                            for p, own, reached_after in outcomes
+                        )
+                        best = max(
+                            best, sum(p * value(reached_after, loss + own) for p, own, reached_after in outcomes_after)
+                        )
+                best_values[key] = best
+            return best_values[key]
 
         return value(Position(self.rule.zero_cost, 0, False, (), 0), 0.0)
 
     def reachable(self, position: Position) -> list[Position]:
-        found, waiting = {position: None}, [position]
+        positions, waiting = {position: None}, [position]
         while waiting:
-            for other in self.moves(waiting.pop()):
-                if other not in found:
-                    found[other] = None
-                    waiting.append(other)
-        return list(found)
+            for neighbor in self.moves(waiting.pop()):
+                if neighbor not in positions:
+                    positions[neighbor] = None
+                    waiting.append(neighbor)
+        return list(positions)
 
     def after_an_answer(self, position: Position) -> Values:
         if position not in self.values:
             self.longest = max(self.longest, position.answers)
             best = self.stopped
             if position.answers < self.most_answers:
-                for answer, others in self.asked(position):
-                    best = np.maximum(best, self.averaged(answer, others))
+                for answer, position_after in self.next_answers(position):
+                    best = np.maximum(best, self.averaged(answer, position_after))
             self.values[position] = best
         return self.values[position]
 
-    def averaged(self, answer: Answer, others: Callable[[int], Position]) -> Values:
+    def averaged(self, answer: Answer, position_after: Callable[[int], Position]) -> Values:
         """Return E_P of the value after one answer, at each loss before it."""
         total, values = np.zeros_like(self.stopped), dict[Position, Values]()
         for loss, p in answer.outcomes.items():
-            other = others(loss)
-            if other not in values:
-                values[other] = self.value(replace(other, answers=other.answers + 1))
-            ends = (values[other][0], values[other][-1])
-            total += p * np.pad(values[other], abs(loss), constant_values=ends)[abs(loss) + loss :][: len(total)]
+            reached = position_after(loss)
+            if reached not in values:
+                values[reached] = self.value(replace(reached, answers=reached.answers + 1))
+            ends = (values[reached][0], values[reached][-1])
+            total += p * np.pad(values[reached], abs(loss), constant_values=ends)[abs(loss) + loss :][: len(total)]
         return total
 
-    def asked(self, position: Position) -> Iterator[tuple[Answer, Callable[[int], Position]]]:
+    def next_answers(self, position: Position) -> Iterator[tuple[Answer, Callable[[int], Position]]]:
         """Yield the next answers, and the position after each outcome.
 
         A job is charged for its answer. An open session records a use, and later uses need no further record.
@@ -268,35 +273,35 @@ class Game:
         for job, cost in zip(self.jobs, self.job_costs, strict=True):
             charged = _admitted(state, Charged("j", cost, Privacy(100.0, 1e-2)))
             if charged is not None:
-                after = self.position(charged, position.sessions, position.answers)
-                yield job, lambda _, after=after: after  # type: ignore[misc]
+                position_after = self.position(charged, position.sessions, position.answers)
+                yield job, lambda _, position_after=position_after: position_after  # type: ignore[misc]
         for i, session in enumerate(position.sessions):
             for answer, later in self.of_session(session):
 
                 def after_outcome(loss: int, i: int = i, later: Callable[[int], Session] = later) -> Position:
-                    others = (*position.sessions[:i], *position.sessions[i + 1 :])
-                    return replace(position, sessions=_sorted(*others, later(loss)))
+                    sessions = (*position.sessions[:i], *position.sessions[i + 1 :])
+                    return replace(position, sessions=_sorted(*sessions, later(loss)))
 
                 yield answer, after_outcome
 
     def of_session(self, session: Session) -> Iterator[tuple[Answer, Callable[[int], Session]]]:
         for answer in session.second:
-            rest = replace(session, second=tuple(other for other in session.second if other is not answer))
-            yield answer, lambda _, rest=rest: rest  # type: ignore[misc]
+            remaining = replace(session, second=tuple(other for other in session.second if other is not answer))
+            yield answer, lambda _, remaining=remaining: remaining  # type: ignore[misc]
         for e, planned in enumerate(self.plans[session.kind][0].events):
             if session.recorded[e] < planned.count:
                 recorded = tuple(k + (j == e) for j, k in enumerate(session.recorded))
-                begun, first = replace(session, recorded=recorded), _answer(planned)
+                used, first = replace(session, recorded=recorded), _answer(planned)
                 if isinstance(first, TwoAnswers):
                     second = dict(first.second)
                     yield (
                         first,
-                        lambda loss, begun=begun, second=second: replace(  # type: ignore[misc]
-                            begun, second=(*begun.second, second[loss])
+                        lambda loss, used=used, second=second: replace(  # type: ignore[misc]
+                            used, second=(*used.second, second[loss])
                         ),
                     )
                 else:
-                    yield first, lambda _, begun=begun: begun  # type: ignore[misc]
+                    yield first, lambda _, used=used: used  # type: ignore[misc]
 
     def moves(self, position: Position) -> Iterator[Position]:
         """Reserve a session, or close one."""
@@ -309,18 +314,18 @@ class Game:
                     opened = Session(kind, (0,) * len(planned.events))
                     yield self.position(reserved, _sorted(*position.sessions, opened), position.answers)
         for i, session in enumerate(position.sessions):
-            others = (*position.sessions[:i], *position.sessions[i + 1 :])
-            yield self.position(self.closed(state, session), others, position.answers)
+            sessions = (*position.sessions[:i], *position.sessions[i + 1 :])
+            yield self.position(self.closed(state, session), sessions, position.answers)
 
     def closed(self, state: LedgerState, session: Session) -> LedgerState:
         planned, cost = self.plans[session.kind][0], self.costs[session.kind]
-        given = self.returned(self.rule, cost, planned, session.recorded, state.whole)
-        end = Settled("s", list(session.recorded), given, state.whole, "closed")
+        returned_cost = self.returned(self.rule, cost, planned, session.recorded, state.whole)
+        end = Settled("s", list(session.recorded), returned_cost, state.whole, "closed")
         if self.is_honest:
             return step(state, end)
-        spent = tuple(a - b for a, b in zip(state.spent, given, strict=True))
+        spent = tuple(a - b for a, b in zip(state.spent, returned_cost, strict=True))
         return replace(
-            state, spent=spent, charges=state.charges - end.frees_charge, whole=state.whole and not any(given)
+            state, spent=spent, charges=state.charges - end.frees_charge, whole=state.whole and not any(returned_cost)
         )
 
     def state(self, position: Position) -> LedgerState:
@@ -356,11 +361,11 @@ def exact_delta(answer: Answer, count: int, epsilon: float) -> float:
     """Return delta(epsilon) of this number of answers, fixed in advance."""
     law = {0: 1.0}
     for _ in range(count):
-        found: dict[int, float] = {}
+        convolved: dict[int, float] = {}
         for loss, p in law.items():
             for own, q in answer.outcomes.items():
-                found[loss + own] = found.get(loss + own, 0.0) + p * q
-        law = found
+                convolved[loss + own] = convolved.get(loss + own, 0.0) + p * q
+        law = convolved
     return sum(p * max(0.0, -math.expm1(epsilon - loss * STEP)) for loss, p in law.items())
 
 
@@ -383,22 +388,22 @@ def filter_of(kind: Kind, delta: float = 1e-2) -> Filter:
     return Filter.open(kind, Privacy(EPSILON, 0.0 if kind == "pure" else delta))
 
 
-def game(kind: Kind, returned: RefundRule, *, is_honest: bool, **more: Any) -> Game:
+def game(kind: Kind, returned: RefundRule, *, is_honest: bool, **options: Any) -> Game:
     """Return a game of two kinds of sessions beside jobs. Under `pure`, the answers fit its budget."""
     if kind == "pure":
         plans = ((plan((TWO, 2), (SMALL, 2)), None), (plan((Allocated(SMALL.weights), 3)), None))
-        return Game(filter_of(kind), (SMALL, TWO), plans, returned, is_honest, **more)
+        return Game(filter_of(kind), (SMALL, TWO), plans, returned, is_honest, **options)
     plans = ((plan((TWO, 2), (RARE, 1)), None), (plan((Allocated(MEDIUM.weights), 2)), None))
-    return Game(filter_of(kind), MIXED_JOBS, plans, returned, is_honest, **more)
+    return Game(filter_of(kind), MIXED_JOBS, plans, returned, is_honest, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_adversary_exceeds_the_budget_with_two_sessions_at_once(kind: Kind) -> None:
     played = game(kind, honest, is_honest=True, open_sessions=2, most_answers=20)
-    found, delta = played.most(), played.rule.privacy.delta
-    assert found <= delta + EXACT
-    assert found >= delta / 20, "the adversary comes near"
-    assert 2 <= played.longest < played.most_answers, "the ledger ends the game, and not its bound"
+    adversary_delta, delta = played.largest_delta(), played.rule.privacy.delta
+    assert adversary_delta <= delta + EXACT
+    assert adversary_delta >= delta / 20, "the adversary reaches a twentieth of the budget"
+    assert 2 <= played.longest < played.most_answers, "the ledger ends the game, not the limit on answers"
     assert any(sum(map(sum, (s.recorded for s in position.sessions))) > 1 for position in played.values)
 
 
@@ -411,7 +416,7 @@ def test_no_adversary_exceeds_the_budget_between_the_answers_of_one_use(kind: Ki
     jobs = (TWO,) if kind == "pure" else (TWO, RARE)
     played = Game(filter_of(kind), jobs, plans, honest, open_sessions=2, most_answers=20)
     delta = played.rule.privacy.delta
-    assert delta / 40 <= played.most() <= delta + EXACT
+    assert delta / 40 <= played.largest_delta() <= delta + EXACT
     assert any(len(position.sessions) > 1 and position.sessions[0].second for position in played.values)
 
 
@@ -421,8 +426,8 @@ def test_no_adversary_exceeds_the_budget_between_secret_slots(kind: Kind) -> Non
     loud = 3
     plans = ((plan((SecretSlot.of(loud), 1)), None),)
     played = Game(filter_of(kind), (TWO, RARE), plans, honest, open_sessions=2, most_answers=12)
-    found, delta = played.most_off_the_grid(), played.rule.privacy.delta
-    assert 0 < found <= delta + EXACT
+    adversary_delta, delta = played.largest_delta_off_the_grid(), played.rule.privacy.delta
+    assert 0 < adversary_delta <= delta + EXACT
     sure = Game(filter_of(kind), (TWO, RARE), ((plan((Answer(((loud, 1.0),)), 1)), None),), honest)
     assert played.price(played.rule, plans[0][0]) == sure.price(sure.rule, sure.plans[0][0])
     assert max(SecretSlot.of(loud).outcomes) < loud / 2, "one answer alone reveals less than half"
@@ -446,7 +451,7 @@ def returns_all(_: Filter, cost: Cost, __: SessionPlan, ___: Sequence[int], ____
 @pytest.mark.parametrize("returned", [returns_begun_allocations, returns_all])
 def test_a_rule_that_returns_answers_is_caught(kind: Kind, returned: RefundRule) -> None:
     played = game(kind, returned, is_honest=False, most_answers=11)
-    assert played.most() > 1.2 * played.rule.privacy.delta + 1e-3
+    assert played.largest_delta() > 1.2 * played.rule.privacy.delta + 1e-3
 
 
 WHOLE_COUNT = 7
@@ -468,14 +473,14 @@ def returns_of_a_whole_budget(rule: Filter, cost: Cost, planned: SessionPlan, re
 def test_a_session_with_the_whole_budget_uses_all_of_it_and_no_more(kind: Kind) -> None:
     played = whole_game(kind, honest, is_honest=True)
     delta = played.rule.privacy.delta
-    assert delta * (1 - 1e-8) <= played.most() <= delta
+    assert delta * (1 - 1e-8) <= played.largest_delta() <= delta
 
 
 @pytest.mark.parametrize("kind", ["rdp", "gdp", "gdp_rdp"])
 def test_a_refund_of_a_whole_budget_is_caught(kind: Kind) -> None:
     """The counterexample of docs/proofs/sessions.md: stop after bad answers, and spend the rest on other answers."""
     played = whole_game(kind, returns_of_a_whole_budget, is_honest=False)
-    assert played.most() > played.rule.privacy.delta * 1.002
+    assert played.largest_delta() > played.rule.privacy.delta * 1.002
 
 
 def coarse_price(rule: Filter, planned: SessionPlan) -> Cost:
@@ -505,7 +510,7 @@ def test_a_price_of_the_recorded_part_that_is_rounded_down_is_caught(is_down: bo
     rule = filter_of("gdp")
     plans = ((plan((MEDIUM, 1)), None), (plan((MEDIUM, 2)), None))
     played = Game(rule, MIXED_JOBS, plans, returns_rounded(is_down), is_honest=not is_down, price=coarse_price)
-    assert (played.most() > 1.2 * rule.privacy.delta) is is_down
+    assert (played.largest_delta() > 1.2 * rule.privacy.delta) is is_down
 
 
 def test_the_adversary_of_answers_fixed_in_advance_finds_their_exact_delta() -> None:
@@ -513,4 +518,4 @@ def test_the_adversary_of_answers_fixed_in_advance_finds_their_exact_delta() -> 
     rule = filter_of("pure")
     loose = replace(rule, privacy=Privacy(0.3))
     played = Game(loose, (), ((plan((SMALL, 9)), None),), honest)
-    assert played.most() == pytest.approx(exact_delta(SMALL, 9, 0.3), rel=1e-12)
+    assert played.largest_delta() == pytest.approx(exact_delta(SMALL, 9, 0.3), rel=1e-12)

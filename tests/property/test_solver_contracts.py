@@ -60,7 +60,7 @@ values = st.one_of(absurd, st.floats(-3, 3))
 classes = st.sampled_from([0.0, 1.0, 2.0])
 
 
-def near(a: float, b: float) -> bool:
+def is_at_most(a: float, b: float) -> bool:
     return a <= b + 1e-9 * (1 + abs(b))
 
 
@@ -84,21 +84,21 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
     anchor: Vector,
     row_norm: float,
 ) -> None:
-    """Whatever the record, the replacement and w are: the value before noise moves by at most twice the bound.
+    """The value before noise moves by at most twice the bound, for any record, replacement and w.
 
-    And by at most the bound when a record joins a batch.
+    If a record joins a batch, the value moves by at most the bound.
     """
     problem = Problem(loss, n=6, d=2, row_norm=row_norm)
     w, anchor = w[: problem.size], anchor[: problem.size]
-    seen = [_values(problem, np.array(rows), np.array(targets), w, anchor)]
+    values_of_neighbors = [_values(problem, np.array(rows), np.array(targets), w, anchor)]
     rows, targets = [list(row) for row in rows], list(targets)
     rows[2], targets[2] = list(replaced[:2]), replaced[2]
-    seen.append(_values(problem, np.array(rows), np.array(targets), w, anchor))
-    for (one, bound), (two, same) in zip(*seen, strict=True):
-        assert bound == same  # the noise does not depend on the data
-        assert np.isfinite(one).all()
-        assert float(np.linalg.norm(one - two)) <= 2 * bound
-    for values_ in seen:
+    values_of_neighbors.append(_values(problem, np.array(rows), np.array(targets), w, anchor))
+    for (value, bound), (neighbor_value, neighbor_bound) in zip(*values_of_neighbors, strict=True):
+        assert bound == neighbor_bound  # the noise does not depend on the data
+        assert np.isfinite(value).all()
+        assert float(np.linalg.norm(value - neighbor_value)) <= 2 * bound
+    for values_ in values_of_neighbors:
         full, without = values_[1], values_[2]
         assert float(np.linalg.norm(full[0] - without[0])) <= full[1]
         for change, without in ((values_[3], values_[4]), (values_[5], values_[6])):
@@ -177,7 +177,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
         heard: list[int] = []
         w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
         assert np.isfinite(w).all()
-        assert near(float(np.linalg.norm(w)), domain.diameter(problem.size))
+        assert is_at_most(float(np.linalg.norm(w)), domain.diameter(problem.size))
         assert quote.release.plan.covers(transcript)
         assert heard == list(range(1, sum(q.answers for q in transcript.queries) + 1))
 
@@ -187,12 +187,12 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
 def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> None:
     problem = Problem(Logistic(), n=60, d=4, row_norm=1.5)
     quote = plan(method, problem, Privacy(1.0, 1e-5))
-    *others, last = quote.release.plan.queries
+    *queries, last = quote.release.plan.queries
     if last.count > 1:
-        others.append(PlannedQuery(last.name, last.count - 1, last.mechanism, last.noise_multiplier))
+        queries.append(PlannedQuery(last.name, last.count - 1, last.mechanism, last.noise_multiplier))
     data = inputs.of_arrays(*dataset("plain", 60, 4), problem)
     with pytest.raises(OutOfPlan):
-        quote.method.answer(DataOracles(data, Plan(tuple(others)), Noise(SeededBits(2))))
+        quote.method.answer(DataOracles(data, Plan(tuple(queries)), Noise(SeededBits(2))))
 
 
 @pytest.mark.slow

@@ -23,30 +23,30 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic, Counts, Profile
-from tests.support.coupled import Made, complaints_of_each
+from tests.support.coupled import MakeData, complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.seeded import SeededBits
 
 N = 400
 MIXED = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
-PAIR, ONE = Columns((1, 1)), Columns((1,))
+PAIR, SINGLE = Columns((1, 1)), Columns((1,))
 PROBLEMS = [
     Problem(loss, L2(0.05), n=N, d=MIXED.d, row_norm=MIXED.row_norm, columns=MIXED)
     for loss in (Logistic(), Squared(), Softmax(3))
 ]
 PROBLEMS += [Problem(Squared(), L2(0.05), n=N, d=3, row_norm=PAIR.row_norm, columns=PAIR)]
 PROBLEMS += [
-    Problem(loss, L2(0.05), domain, n=N, d=2, row_norm=ONE.row_norm, columns=ONE)
+    Problem(loss, L2(0.05), domain, n=N, d=2, row_norm=SINGLE.row_norm, columns=SINGLE)
     for loss in (Squared(), Hinge())
     for domain in (Free(), LinfBall(1.0))
 ]
-FEW = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers, all of them alike
+SHORT_MIRROR_DESCENT = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers of the same kind
 STATISTICS: list[Any] = [
     Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
     for kind in get_args(AnyStatistic)
 ]
 METHODS = [
-    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
+    *(SHORT_MIRROR_DESCENT if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),
@@ -67,7 +67,7 @@ def rows(problem: Problem) -> tuple[Vector, Vector]:
     return X, rng.integers(3, size=N).astype(float) if problem.outputs > 1 else np.sign(X[:, 0] - 0.1)
 
 
-def other(problem: Problem, full: bool) -> Vector:
+def replacement_row(problem: Problem, full: bool) -> Vector:
     """A record with all its entries, as far out as there are; or with none."""
     assert problem.columns is not None
     x, columns = np.zeros(problem.d), problem.columns
@@ -96,48 +96,55 @@ def singles(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None 
 
 
 def quotes(method: Method | AnyStatistic) -> list[Quote]:
-    """Rows standardised privately, by default, and as declared: of each problem and promise that is taken."""
-    found = []
+    """Return the quotes of all accepted problems and promises, with default preparation and with rows as declared."""
+    all_quotes = []
     for problem in PROBLEMS:
         for privacy in PROMISES:
             for preparation in (None, Declared()):
                 try:
-                    found.append(plan(method, problem, privacy, preparation=preparation))
+                    all_quotes.append(plan(method, problem, privacy, preparation=preparation))
                 except Unsuitable:
                     continue
-    assert found
-    return found
+    assert all_quotes
+    return all_quotes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [sparse, singles])
+@pytest.mark.parametrize("storage", [sparse, singles])
 @every
-def test_replacing_a_record_moves_no_value_by_more_than_its_bound_says(
-    method: Method | AnyStatistic, made: Made
+def test_replacing_a_record_moves_no_value_by_more_than_its_bound(
+    method: Method | AnyStatistic, storage: MakeData
 ) -> None:
     for quote in quotes(method):
         X, y = rows(quote.problem)
-        X[7], y[7] = other(quote.problem, True), 1.0
-        others = [((other(quote.problem, full), target), None) for full, target in ((True, 0.0), (False, 1.0))]
+        X[7], y[7] = replacement_row(quote.problem, True), 1.0
+        replacements = [
+            ((replacement_row(quote.problem, full), target), None) for full, target in ((True, 0.0), (False, 1.0))
+        ]
         if quote.problem.outputs == 1:
-            others = [((other(quote.problem, False), -1.0), None), ((np.full(quote.problem.d, np.nan), 1.0), None)]
-        assert complaints_of_each(quote, X, y, others, made=made) == []
+            replacements = [
+                ((replacement_row(quote.problem, False), -1.0), None),
+                ((np.full(quote.problem.d, np.nan), 1.0), None),
+            ]
+        assert complaints_of_each(quote, X, y, replacements, made=storage) == []
 
 
 @pytest.mark.slow
 @every
-def test_results_are_those_of_dense_rows(method: Method | AnyStatistic) -> None:
-    """From the same noise: the order of additions differs, by roundings far below any noise."""
+def test_results_of_sparse_and_dense_rows_are_equal_up_to_rounding(method: Method | AnyStatistic) -> None:
+    """With the same noise, only the order of additions differs; rounding is far below the noise."""
     for quote in quotes(method):
         X, y = rows(quote.problem)
-        one, two = (
+        sparse_result, dense_result = (
             run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
                 0
             ]
             for data in (sparse(X, y, quote.problem), inputs.of_arrays(X, y, quote.problem))
         )
-        assert np.linalg.norm(two) > 0
-        assert np.allclose(one, two, rtol=1e-6, atol=1e-6 * float(np.abs(two).max())), quote.preparation
+        assert np.linalg.norm(dense_result) > 0
+        assert np.allclose(sparse_result, dense_result, rtol=1e-6, atol=1e-6 * float(np.abs(dense_result).max())), (
+            quote.preparation
+        )
 
 
 def test_every_statistic_and_method_is_here() -> None:

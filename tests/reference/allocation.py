@@ -26,7 +26,7 @@ from tests.reference.normal import Vector, between
 SPREAD = 0.003  # a cell's square over the variance of X: going to its ends adds at most a quarter of this
 RAISED = 1e-3  # how far that raises the mean of S/T, over its distance to kappa
 JUMPS = 6  # H, over the single term that alone would bring the sum to kappa
-FAR = 14.0  # standard deviations of the sum that the line holds to either side of mean and threshold
+LINE_STANDARD_DEVIATIONS = 14.0  # extent of the line on either side of mean and threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ def _window(law: Vector, start: int, low: int, high: int) -> tuple[Vector, int]:
     return law[cut : max(high - start, 0) + 1], start + cut
 
 
-def _sum(one: Vector, first: int, count: int, low: int, high: int) -> tuple[Vector, int]:
-    """The law of `count` terms together and where it begins, by doubling."""
+def _sum(term: Vector, first: int, count: int, low: int, high: int) -> tuple[Vector, int]:
+    """Return the law of the sum of `count` terms and its first position, by doubling."""
     total, start = np.ones(1), 0
     for bit in bin(count)[2:]:
         total, start = _window(np.maximum(fftconvolve(total, total), 0.0), 2 * start, low, high)
         if bit == "1":
-            total, start = _window(np.maximum(fftconvolve(total, one), 0.0), start + first, low, high)
+            total, start = _window(np.maximum(fftconvolve(total, term), 0.0), start + first, low, high)
     return total, start
 
 
@@ -145,7 +145,7 @@ def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) 
     depth = 8
     while X.below(-depth * h)[1] > RAISED * gap:
         depth *= 2
-    top = math.ceil((JUMPS * gap * slots + FAR * sd) / h)
+    top = math.ceil((JUMPS * gap * slots + LINE_STANDARD_DEVIATIONS * sd) / h)
     edges = np.arange(-depth, top + 1, dtype=np.float64) * h
     mass, mean = X.cells(edges)
     up = np.clip((mean - edges[:-1] * mass) / h, 0.0, mass)
@@ -161,6 +161,8 @@ def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) 
     theta = float(minimize_scalar(lambda t: log_mgf(t) - t * kappa, bounds=highest, method="bounded").x)
     log_m = log_mgf(theta)
     tilted = law * np.exp(theta * edges - log_m)
-    total, start = _sum(tilted, -depth, slots, -depth - math.ceil(((gamma - 1) * slots + FAR * sd) / h), 2 * top)
+    total, start = _sum(
+        tilted, -depth, slots, -depth - math.ceil(((gamma - 1) * slots + LINE_STANDARD_DEVIATIONS * sd) / h), 2 * top
+    )
     s = (start + np.arange(len(total))) * h
     return q * (excess + float((total * np.exp(slots * log_m - theta * s)) @ np.maximum(s / slots - kappa, 0.0)))

@@ -37,8 +37,8 @@ def independent(c: float, gamma: float) -> Law:
     def e_1(r: Vector) -> Vector:
         root = np.sqrt(r * r + 4 * gamma * k * k)
         w = np.where(r < 0, root - r, 4 * gamma * k * k / (root + np.maximum(r, 0.0))) / (2 * k)
-        least = np.log(w) / c  # of y with x + r >= 0
-        return np.asarray(ndtr(c - least) - gamma * ndtr(-c - least) + r * ndtr(-least))
+        log_root = np.log(w) / c  # of y with x + r >= 0
+        return np.asarray(ndtr(c - log_root) - gamma * ndtr(-c - log_root) + r * ndtr(-log_root))
 
     return Law(k * (np.exp(c * y) - gamma * np.exp(-c * y)), density(y) * STEP, e_1)
 
@@ -73,38 +73,38 @@ def ordered(c: float, gamma: float) -> Law:
         return y, np.tile(0.05 * weights, len(edges)) * density(y)
 
     def e_1(r: Vector) -> Vector:
-        left, right = np.minimum(r, 0.0), np.maximum(r, 0.0)
-        up, down = place(gamma - left), place((1 + right) / gamma)
+        negative_part, positive_part = np.minimum(r, 0.0), np.maximum(r, 0.0)
+        up, down = place(gamma - negative_part), place((1 + positive_part) / gamma)
         reached, mean = (
             np.where(down > -shift, ndtr(-low - shift) - ndtr(-down - shift), ndtr(down + shift) - ndtr(low + shift))
             for shift in (0.0, -mu)
         )
-        above = ndtr(mu - up) - (gamma - left) * ndtr(-up) + right * ndtr(-high)
-        return np.asarray(above + right * zero + (1 + right) * reached - gamma * mean)
+        above = ndtr(mu - up) - (gamma - negative_part) * ndtr(-up) + positive_part * ndtr(-high)
+        return np.asarray(above + positive_part * zero + (1 + positive_part) * reached - gamma * mean)
 
-    (y, above), (other, below) = panels(high, 12 + mu), panels(low, 12 + mu + 2 * high)
-    values = [np.exp(mu * y - mu * c) - gamma, np.zeros(1), 1 - gamma * np.exp(mu * other - mu * c)]
+    (y, above), (y_below, below) = panels(high, 12 + mu), panels(low, 12 + mu + 2 * high)
+    values = [np.exp(mu * y - mu * c) - gamma, np.zeros(1), 1 - gamma * np.exp(mu * y_below - mu * c)]
     return Law(np.concatenate(values), np.concatenate([above, [zero], below]), e_1)
 
 
 def excess(law: Law, slots: int, kappa: float) -> float:
-    """E[(S/T - kappa)_+]."""
+    """Return E[(S/T - kappa)_+]."""
     x, weights, e = law
     for _ in range(2, slots):
-        most = 4 * slots * (abs(kappa) + float(np.abs(x[weights > 1e-22]).max()))
+        grid_end = 4 * slots * (abs(kappa) + float(np.abs(x[weights > 1e-22]).max()))
         scale = 1e-3 * min(1.0, float(np.median(np.abs(x[weights > 1e-12]))))
-        t = np.linspace(-math.asinh(most / scale), math.asinh(most / scale), 2401)
+        t = np.linspace(-math.asinh(grid_end / scale), math.asinh(grid_end / scale), 2401)
         e = splined(scale, t, np.array([e(r + x) @ weights for r in scale * np.sinh(t)]))
     return float(e(x - slots * kappa) @ weights) / slots
 
 
 def splined(scale: float, t: Vector, values: Vector) -> Callable[[Vector], Vector]:
     t, values = t[values > 1e-200], values[values > 1e-200]
-    logs, least = CubicSpline(t, np.log(values)), float(t[0])
+    logs, first_knot = CubicSpline(t, np.log(values)), float(t[0])
 
     def e(r: Vector) -> Vector:
         at = np.arcsinh(r / scale)
-        return np.where(at < least, 0.0, np.exp(logs(np.maximum(at, least))))
+        return np.where(at < first_knot, 0.0, np.exp(logs(np.maximum(at, first_knot))))
 
     return e
 

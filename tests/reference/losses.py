@@ -77,8 +77,9 @@ def of_profile(epsilons: Vector, deltas: Vector, width: float) -> PrivacyLossDis
     The true profile is convex and below them, so it is below this one; H_(1/g) = 1 - 1/g + H_g / g is the other half.
     """
     k = np.unique(np.floor(epsilons / width + 0.5).astype(int))
-    known = np.searchsorted(epsilons, k * width + 1e-12, side="right") - 1  # at or before: bounds fall
-    g, h = np.exp(k * width), np.minimum.accumulate(np.clip(deltas[known], 0.0, 1.0))
+    # The last given epsilon at or before each step: bounds decrease.
+    indices = np.searchsorted(epsilons, k * width + 1e-12, side="right") - 1
+    g, h = np.exp(k * width), np.minimum.accumulate(np.clip(deltas[indices], 0.0, 1.0))
     hull = [0]
     for i in range(1, len(g)):
         while len(hull) > 1 and (h[hull[-1]] - h[hull[-2]]) / (g[hull[-1]] - g[hull[-2]]) >= (h[i] - h[hull[-2]]) / (
@@ -108,7 +109,7 @@ def conditioned_rdp(pmf: DensePLDPmf, slack: float, orders: Vector) -> Vector:
     masses = np.asarray(pmf.to_dense_pmf()._probs)
     losses = (np.arange(len(masses)) + pmf._lower_loss) * pmf._discretization
     above = pmf._infinity_mass + np.cumsum(masses[::-1])[::-1] - masses
-    kept = losses <= losses[above <= slack][0]
-    total = float(masses[kept].sum())
-    sums = [float(masses[kept] @ np.exp((a - 1) * losses[kept])) for a in orders]
+    is_kept = losses <= losses[above <= slack][0]
+    total = float(masses[is_kept].sum())
+    sums = [float(masses[is_kept] @ np.exp((a - 1) * losses[is_kept])) for a in orders]
     return np.array([math.log(found / total**a) / (a - 1) for found, a in zip(sums, orders, strict=True)])

@@ -9,5 +9,5 @@ def least_slope(targets: Sequence[float], x: float, radius: float, low: float, h
     def slope(t: float) -> float:
         return (sum(s < t for s in targets) - sum(s > t for s in targets)) / len(targets)
 
-    left, right = slope(max(x - radius, low)), slope(min(x + radius, high))
-    return left if left > 0 else -right if right < 0 else 0.0
+    left_slope, right_slope = slope(max(x - radius, low)), slope(min(x + radius, high))
+    return left_slope if left_slope > 0 else -right_slope if right_slope < 0 else 0.0

@@ -7,18 +7,18 @@ from scipy.stats import norm
 from tests.reference.normal import Vector
 
 
-def conditioned(pmf: DensePLDPmf, most: float) -> tuple[float, float]:
-    """(l, mu): the least grid bound |loss| <= l beyond which neither law has more than `most`, and mu given that."""
+def conditioned(pmf: DensePLDPmf, largest_mass: float) -> tuple[float, float]:
+    """Return (l, mu): the least grid bound l of |loss| that neither law exceeds with more mass, and mu given that."""
     p = np.maximum(np.asarray(pmf.to_dense_pmf()._probs), 0.0)
     steps = np.arange(len(p)) + pmf._lower_loss
     q = p * np.exp(-steps * pmf._discretization)
     low, high = 0, int(np.abs(steps).max())
     while high - low > 1:
         bound = (low + high) // 2
-        kept = np.abs(steps) <= bound
-        low, high = (low, bound) if max(1 - p[kept].sum(), 1 - q[kept].sum()) <= most else (bound, high)
-    kept = np.abs(steps) <= high
-    return high * pmf._discretization, shift(p[kept] / p[kept].sum(), q[kept] / q[kept].sum())
+        is_kept = np.abs(steps) <= bound
+        low, high = (low, bound) if max(1 - p[is_kept].sum(), 1 - q[is_kept].sum()) <= largest_mass else (bound, high)
+    is_kept = np.abs(steps) <= high
+    return high * pmf._discretization, shift(p[is_kept] / p[is_kept].sum(), q[is_kept] / q[is_kept].sum())
 
 
 def shift(p: Vector, q: Vector) -> float:

@@ -15,6 +15,7 @@ from purse.prediction import predict
 from purse.wire.models import Model
 from solvers.methods import Method
 from tests.support.members import name_of
+from tests.support.patience import until
 from tests.support.service import JOB, SPEC, Service
 from tests.support.world import check_books
 
@@ -54,7 +55,7 @@ def _books(request: pytest.FixtureRequest, _balanced: dict[str, Any]) -> Iterato
     service: Service | None = request.getfixturevalue(names[0]) if names else None
     yield
     if service is not None:
-        check_books(service.database, service.app.state.services.keys.jwks(), known=_balanced)
+        check_books(service.database, service.app.state.services.keys.jwks(), balanced=_balanced)
 
 
 @pytest.fixture
@@ -562,7 +563,9 @@ def test_a_restart_picks_up_what_was_left(make_service: Any, tmp_path: Path) -> 
         dataset = service.dataset()
         running, waiting = _running(service, dataset), _submit(service, dataset).json()["id"]
         tokens = dict(service.tokens)
-        service.app.state.services.dispatcher.stop(0.1)
+        dispatcher = service.app.state.services.dispatcher
+        dispatcher.stop(0.1)
+        until(lambda: dispatcher.drain(0.1))  # otherwise the first attempt may end when the engine is closed
     with make_service(tmp_path / "home", **times) as service:
         service.tokens.update(tokens)
         assert service.finished(waiting)["attempt"] == 1

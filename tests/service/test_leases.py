@@ -380,3 +380,16 @@ def test_a_holder_is_judged_by_its_counter_alone() -> None:
     assert holder.living({}) == [holder.id], "whose counter is gone is dead at once"
     clock.pass_(1e9)
     assert holder.living({"c": 7}) == sorted(["c", holder.id]), "never seen before: its time begins now"
+
+
+class _PassingClock(SetClock):
+    """A clock that advances by a second between two readings."""
+
+    def ticks(self) -> float:
+        self.pass_(1.0)
+        return SetClock.ticks(self)
+
+
+def test_a_counter_that_is_observed_for_the_first_time_has_age_zero() -> None:
+    holder = Holder(_PassingClock(), 30.0)
+    assert [holder.stillest({"a": 1}), holder.stillest({"a": 1}), holder.stillest({})] == [0.0, 1.0, 0.0]

@@ -24,8 +24,8 @@ LINKED = "$response.body#/id"
 def document(shared: Service) -> dict[str, Any]:
     response = shared.client.get("/openapi.json")
     assert response.status_code == 200
-    found: dict[str, Any] = response.json()
-    return found
+    schema: dict[str, Any] = response.json()
+    return schema
 
 
 def _values(part: Any, key: str) -> Iterator[str]:
@@ -103,21 +103,21 @@ def test_no_default_is_an_object(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_made_is_where_the_answer_says(service: Service, document: dict[str, Any]) -> None:
-    made = {
+def test_new_objects_are_at_the_stated_location(service: Service, document: dict[str, Any]) -> None:
+    responses = {
         "/v1/tokens": service.call("steward", "POST", "/v1/tokens", json={"name": "ada", "role": "analyst"}),
         "/v1/datasets": service.upload(),
     }
-    dataset = made["/v1/datasets"].json()["id"]
-    made["/v1/jobs"] = service.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
+    dataset = responses["/v1/datasets"].json()["id"]
+    responses["/v1/jobs"] = service.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
     statistic = {"method": {"name": "means"}, "privacy": {"epsilon": 0.01}, "dataset": dataset}
-    made["/v1/statistics"] = service.call("steward", "POST", "/v1/statistics", json=statistic)
+    responses["/v1/statistics"] = service.call("steward", "POST", "/v1/statistics", json=statistic)
     tuned = {"target": "income", "candidates": [{}], "privacy": {"epsilon": 0.05}, "dataset": dataset}
-    made["/v1/tunings"] = service.call("steward", "POST", "/v1/tunings", json=tuned)
+    responses["/v1/tunings"] = service.call("steward", "POST", "/v1/tunings", json=tuned)
     event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
     charge = f"/v1/datasets/{dataset}/charges"
-    made[charge] = service.call("steward", "POST", charge, json={"label": "survey", "event": event})
-    for path, response in made.items():
+    responses[charge] = service.call("steward", "POST", charge, json={"label": "survey", "event": event})
+    for path, response in responses.items():
         place = response.headers["Location"]
         if path == charge:
             [entry] = service.call("steward", "GET", place).json()["items"]
@@ -206,10 +206,10 @@ def test_protected_routes_list_401_and_403_and_carry_the_scheme(document: dict[s
 
 
 def test_bodies_read_by_hand_are_described_like_any_other(document: dict[str, Any]) -> None:
-    found = 0
+    bodies_read = 0
     for route in routes(ROUTERS):
         for body in [d.call for d in dependants(route) if isinstance(d.call, JsonBody)]:
-            found += 1
+            bodies_read += 1
             [method] = (route.methods or set()) - {"HEAD"}
             operation = document["paths"][route.path][method.lower()]
             reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
@@ -221,18 +221,18 @@ def test_bodies_read_by_hand_are_described_like_any_other(document: dict[str, An
                 assert set(schema["properties"]) == set(body.model.model_fields)
             assert all(member["additionalProperties"] is False for member in members or [schema])
             assert {"invalid_request", "out_of_range", "too_large", "unsupported_media_type"} <= _codes(operation)
-    assert found >= 4
+    assert bodies_read >= 4
 
 
-def test_a_bound_may_be_said_as_a_date_and_is_answered_as_a_number(document: dict[str, Any]) -> None:
+def test_a_bound_is_accepted_as_a_date_and_returned_as_a_number(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    said, answered = schemas["NumberColumnInput"], schemas["NumberColumn"]
+    input_schema, output_schema = schemas["NumberColumnInput"], schemas["NumberColumn"]
     assert "NumberColumnInput" in str(schemas["DatasetSpec"])
     assert "NumberColumnInput" not in str(schemas["Dataset"])
     for end, null in (("lower", []), ("upper", []), ("default", ["null"]), ("origin", ["null"])):
-        kinds = {kind["type"]: kind for kind in said["properties"][end]["anyOf"]}
+        kinds = {kind["type"]: kind for kind in input_schema["properties"][end]["anyOf"]}
         assert list(kinds) == ["number", "string", *null]
-        assert "string" not in str(answered["properties"][end])
+        assert "string" not in str(output_schema["properties"][end])
     pattern = kinds["string"]["pattern"]
     column = {"name": "seen", "type": "number", "date": "seconds", "upper": 2e9}
     for text in ("2020-01-31", "2020-01-31T12:30", "2020-01-31T12:30:15", "31.01.2020", "2020-01-31 12:30", "2020"):
@@ -270,20 +270,20 @@ def test_docs_are_one_page_with_one_script_and_nothing_from_elsewhere(
     assert "`" not in re.sub(r"<textarea.*?</textarea>", "", response.text, flags=re.DOTALL)
 
 
-def test_what_makes_something_says_where_it_is_and_what_may_pass_says_when_to_ask_again(
+def test_creations_state_a_location_and_temporary_refusals_state_a_delay(
     document: dict[str, Any],
 ) -> None:
-    made, later = 0, 0
+    creations, retries = 0, 0
     for name, operation in _operations(document):
         for status, response in operation["responses"].items():
             headers = {field for field, node in response.get("headers", {}).items() if node["required"]}
             if status in ("201", "202"):
                 assert "Location" in headers, name
-                made += 1
+                creations += 1
             if status in ("429", "503"):
                 assert "Retry-After" in headers, (name, status)
-                later += 1
-    assert (made > 5, later > 50) == (True, True)
+                retries += 1
+    assert (creations > 5, retries > 50) == (True, True)
 
 
 # What changes with every request, or belongs to nobody else's cache: lists, states, and what is made by asking.
@@ -304,22 +304,22 @@ def test_documents_that_stay_have_a_tag(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_who_has_what_was_released_is_told_so(shared: Service) -> None:
+def test_a_known_tag_is_answered_with_304(shared: Service) -> None:
     job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
     assert shared.finished(job)["state"] == "done"
-    for who, path in (
+    for role, path in (
         ("analyst", f"/v1/jobs/{job}/model"),
         ("auditor", f"/v1/jobs/{job}/receipt"),
         (None, "/v1/keys"),
         (None, "/openapi.json"),
         (None, "/docs"),
     ):
-        first = shared.call(who, "GET", path)
+        first = shared.call(role, "GET", path)
         assert first.status_code == 200
-        again = shared.call(who, "GET", path, headers={"If-None-Match": first.headers["ETag"]})
+        again = shared.call(role, "GET", path, headers={"If-None-Match": first.headers["ETag"]})
         assert (again.status_code, again.content) == (304, b""), path
-        other = shared.call(who, "GET", path, headers={"If-None-Match": '"another"'})
-        assert (other.status_code, other.content) == (200, first.content)
+        without_match = shared.call(role, "GET", path, headers={"If-None-Match": '"another"'})
+        assert (without_match.status_code, without_match.content) == (200, first.content)
     tag = shared.call("analyst", "GET", f"/v1/jobs/{job}/model").headers["ETag"]
     assert shared.call(None, "GET", f"/v1/jobs/{job}/model", headers={"If-None-Match": tag}).status_code == 401
 

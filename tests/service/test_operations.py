@@ -36,7 +36,7 @@ from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.insides import reader, writer
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 CANARY = "canary4711"
@@ -130,7 +130,7 @@ _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
 }
 
 
-def test_each_reason_not_to_be_ready_is_named_and_no_other(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_reason_not_to_be_ready_is_reported_alone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
     assert list(_WRONG) == list(readiness.REASONS)
     for reason, wrong in _WRONG.items():
@@ -139,8 +139,8 @@ def test_each_reason_not_to_be_ready_is_named_and_no_other(service: Service, mon
             assert (refused.status_code, refused.json()["code"]) == (503, "not_ready"), reason
             assert refused.json()["detail"] == f"Not ready: {reason} ({readiness.REASONS[reason]})."
             assert service.client.get("/health/live").status_code == 200
-            told = service.call("auditor", "GET", "/metrics").text
-            assert [line for line in told.splitlines() if re.fullmatch(r"purse_not_ready\{.*\} 1.0", line)] == [
+            metrics = service.call("auditor", "GET", "/metrics").text
+            assert [line for line in metrics.splitlines() if re.fullmatch(r"purse_not_ready\{.*\} 1.0", line)] == [
                 f'purse_not_ready{{reason="{reason}"}} 1.0'
             ]
         assert service.client.get("/health/ready").status_code == 200, reason
@@ -149,10 +149,10 @@ def test_each_reason_not_to_be_ready_is_named_and_no_other(service: Service, mon
 def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, asked = threading.Event(), []
+    gate, checks = threading.Event(), []
 
     def hang(_base: Any) -> bool:
-        asked.append(gate.wait(PATIENCE))
+        checks.append(gate.wait(PATIENCE))
         return True
 
     monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
@@ -163,7 +163,7 @@ def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
             assert "database" in service.client.get("/health/ready").json()["detail"]
         gate.set()
     assert service.client.get("/health/ready").status_code == 200
-    assert len(asked) == 1
+    assert len(checks) == 1
 
 
 def test_however_many_ask_the_database_is_looked_at_once_a_second(
@@ -206,17 +206,17 @@ def test_ready_waits_for_the_warm_up(tmp_path: Any) -> None:
         assert client.get("/health/ready").status_code == 200
 
 
-def test_a_calculating_process_that_was_killed_as_it_started_is_started_again(
+def test_a_calculating_process_killed_at_its_start_is_started_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the server accepts and charges jobs that no worker ever runs."""
     monkeypatch.setattr(warming, "RETRY_SECONDS", 0.0)
-    warm, ready, begun = iter([False, False, True]), threading.Event(), threading.Event()
+    warm, ready, started = iter([False, False, True]), threading.Event(), threading.Event()
     calculators = InlineCalculators()
     calculators.is_warm = lambda: next(warm)  # type: ignore[method-assign]
-    WarmUp(ready, calculators, begun.set).run()
+    WarmUp(ready, calculators, started.set).run()
     assert ready.is_set()
-    assert begun.is_set(), "the workers start once prices can be calculated"
+    assert started.is_set(), "the workers start once prices can be calculated"
     assert len(caplog.records) == 2
 
 
@@ -230,7 +230,7 @@ def test_a_server_that_stops_makes_no_further_attempt_to_start_processes() -> No
 
 
 @pytest.mark.slow
-def test_a_server_is_ready_before_its_workers_are_and_its_jobs_wait_for_them(tmp_path: Path) -> None:
+def test_a_server_is_ready_before_its_workers_and_its_jobs_wait_for_them(tmp_path: Path) -> None:
     gate, engine = threading.Event(), InlineEngine()
 
     def make() -> InlineEngine:
@@ -243,8 +243,8 @@ def test_a_server_is_ready_before_its_workers_are_and_its_jobs_wait_for_them(tmp
         assert application.state.services.ready.wait(PATIENCE)
         files = {"file": ("people.csv", people())}
         dataset = client.post("/v1/datasets", data={"spec": json.dumps(SPEC)}, files=files).json()["id"]
-        asked = JOB | {"dataset": dataset}
-        job = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "k1"}).json()["id"]
+        body = JOB | {"dataset": dataset}
+        job = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k1"}).json()["id"]
         assert client.get(f"/v1/jobs/{job}").json()["state"] == "queued"
         gate.set()
         deadline = time.monotonic() + PATIENCE
@@ -316,8 +316,8 @@ def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) 
 def test_metrics_count_sessions_by_state_and_recorded_answers(service: Service) -> None:
     dataset, event = service.dataset(), {"type": "GaussianDpEvent", "noise_multiplier": 40.0}
     plan = {"events": [{"type": "SelfComposedDpEvent", "count": 5, "event": event}]}
-    made = [service.call("analyst", "POST", f"/v1/datasets/{dataset}/sessions", json=plan).json() for _ in range(2)]
-    path, headers = f"/v1/sessions/{made[0]['id']}", {"Idempotency-Key": "k"}
+    opened = [service.call("analyst", "POST", f"/v1/datasets/{dataset}/sessions", json=plan).json() for _ in range(2)]
+    path, headers = f"/v1/sessions/{opened[0]['id']}", {"Idempotency-Key": "k"}
     for _ in range(2):
         service.call("analyst", "POST", f"{path}/steps", json={"steps": 3}, headers=headers)
     service.call("analyst", "POST", f"{path}/close")
@@ -327,16 +327,18 @@ def test_metrics_count_sessions_by_state_and_recorded_answers(service: Service) 
     assert "purse_session_answers_total 3.0" in text, "a repeated request records nothing"
 
 
-def test_every_metric_has_its_row_and_no_row_is_left_over(shared: Service) -> None:
+def test_every_metric_has_a_row_in_the_page_and_every_row_a_metric(shared: Service) -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text()
-    told = shared.call("auditor", "GET", "/metrics").text
+    metrics = shared.call("auditor", "GET", "/metrics").text
     rows = re.findall(r"^\| `(purse_\w+)` \| ([a-z, ]*)\|", page, re.M)
-    assert sorted(name for name, _ in rows) == sorted(re.findall(r"^# TYPE (\w+?)(?<!_gsum)(?<!_gcount) ", told, re.M))
+    assert sorted(name for name, _ in rows) == sorted(
+        re.findall(r"^# TYPE (\w+?)(?<!_gsum)(?<!_gcount) ", metrics, re.M)
+    )
 
 
-def test_every_query_of_the_dashboard_and_of_the_alerts_asks_for_what_is_there(shared: Service) -> None:
-    told = shared.call("auditor", "GET", "/metrics").text
-    there = dict(re.findall(r"^# TYPE (\w+) (\w+)$", told, re.M))
+def test_every_query_of_the_dashboard_and_the_alerts_uses_existing_metrics(shared: Service) -> None:
+    metrics = shared.call("auditor", "GET", "/metrics").text
+    there = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics, re.M))
     of_histograms = [name for name, kind in there.items() if kind == "histogram"]
     there |= {f"{name}_{end}": "" for name in of_histograms for end in ("bucket", "count")}
     deploy = Path(__file__).parents[2] / "deploy"
@@ -345,14 +347,14 @@ def test_every_query_of_the_dashboard_and_of_the_alerts_asks_for_what_is_there(s
     queries = [target["expr"] for panel in panels for target in panel["targets"]] + [rule["expr"] for rule in rules]
     assert len(queries) > 20
     for query in queries:
-        asked = re.findall(r"purse_\w+", query)
-        assert asked
-        assert set(asked) <= there.keys(), query
+        names = re.findall(r"purse_\w+", query)
+        assert names
+        assert set(names) <= there.keys(), query
         assert set(re.findall(r'(?:reason|state)[!=]~?"([^"]*)"', query)) <= {"draining", "queued|running"}
 
 
 @pytest.mark.slow
-def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_monitors_token_only_reads_metrics(make_service: MakeService, tmp_path: Path) -> None:
     token = "monitor-" + "m" * 32
     with make_service(tmp_path, metrics_token=SecretStr(token)) as service:
         service.tokens["monitor"] = token
@@ -366,34 +368,39 @@ def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tm
         broken = sa.exc.OperationalError(CANARY, {}, OSError(CANARY))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Database, "read", lambda _: (_ for _ in ()).throw(broken))
-            told = service.call("monitor", "GET", "/metrics")
-        assert told.status_code == 200, "counters outlive the database"
-        assert "purse_requests_total{" in told.text
-        assert "purse_jobs{" not in told.text
+            response = service.call("monitor", "GET", "/metrics")
+        assert response.status_code == 200, "counters outlive the database"
+        assert "purse_requests_total{" in response.text
+        assert "purse_jobs{" not in response.text
 
 
 @pytest.mark.slow
-def test_metrics_time_requests_prices_and_jobs_and_nothing_that_brings_data(service: Service) -> None:
+def test_metrics_time_requests_prices_and_jobs_but_no_upload(service: Service) -> None:
     dataset = service.dataset()
     body = JOB | {"dataset": dataset}
     for _ in range(2):
         assert service.call("analyst", "POST", "/v1/quotes", json=body).status_code == 200
     job = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
     assert service.finished(job)["state"] == "done"
-    lines = service.call("auditor", "GET", "/metrics").text.splitlines()
-    told = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
-    assert told['purse_request_seconds_count{method="POST",route="/v1/quotes",status="200"}'] == 2
-    assert told['purse_requests_total{method="POST",route="/v1/datasets",status="201"}'] == 1
-    assert not any('route="/v1/datasets"' in name for name in told if name.startswith("purse_request_seconds"))
-    assert told['purse_prices_total{source="calculated"}'] == 1
-    assert told['purse_prices_total{source="remembered"}'] == 2
-    assert told["purse_calculation_seconds_count"] == 1
-    assert told['purse_job_seconds_count{state="done"}'] == 1
-    took = told['purse_job_seconds_sum{state="done"}']
-    assert took in {2.0**k / 4 for k in range(40)}, "a point of the grid and no other time"
-    assert told['purse_budget_share_bucket{le="1.0"}'] == told['purse_budget_share_bucket{le="+Inf"}'] == 1
-    assert 0 < told["purse_largest_share"] == pytest.approx(told["purse_budget_share_gsum"])
-    assert (told["purse_worker_slots"], told["purse_holders"]) == (2, 0)
+
+    def metrics() -> str:
+        return service.call("auditor", "GET", "/metrics").text
+
+    until(lambda: 'purse_job_seconds_count{state="done"}' in metrics())  # counted after the state is stored
+    lines = metrics().splitlines()
+    samples = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+    assert samples['purse_request_seconds_count{method="POST",route="/v1/quotes",status="200"}'] == 2
+    assert samples['purse_requests_total{method="POST",route="/v1/datasets",status="201"}'] == 1
+    assert not any('route="/v1/datasets"' in name for name in samples if name.startswith("purse_request_seconds"))
+    assert samples['purse_prices_total{source="calculated"}'] == 1
+    assert samples['purse_prices_total{source="remembered"}'] == 2
+    assert samples["purse_calculation_seconds_count"] == 1
+    assert samples['purse_job_seconds_count{state="done"}'] == 1
+    took = samples['purse_job_seconds_sum{state="done"}']
+    assert took in {2.0**k / 4 for k in range(40)}, "times are points of the grid"
+    assert samples['purse_budget_share_bucket{le="1.0"}'] == samples['purse_budget_share_bucket{le="+Inf"}'] == 1
+    assert 0 < samples["purse_largest_share"] == pytest.approx(samples["purse_budget_share_gsum"])
+    assert (samples["purse_worker_slots"], samples["purse_holders"]) == (2, 0)
 
 
 @pytest.mark.slow
@@ -447,8 +454,8 @@ def test_framework_errors_are_problems(shared: Service, method: str, path: str, 
     ],
 )
 def test_allow_names_every_method_of_the_path(shared: Service, path: str, methods: str) -> None:
-    for other in ("PATCH", "OPTIONS", "BREW"):
-        response = shared.call("steward", other, path)
+    for method in ("PATCH", "OPTIONS", "BREW"):
+        response = shared.call("steward", method, path)
         assert (response.status_code, response.headers["Allow"]) == (405, methods)
 
 
@@ -466,11 +473,11 @@ def test_head_is_get_without_the_body(shared: Service, path: str) -> None:
 
 @pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type", "Last-Event-ID"])
 @pytest.mark.parametrize("same", [True, False])
-def test_two_headers_where_one_decides_are_refused(shared: Service, name: str, same: bool) -> None:
-    """Which of two would have counted was the framework's guess."""
+def test_two_headers_of_one_kind_are_refused(shared: Service, name: str, same: bool) -> None:
+    """Otherwise the framework decides which of two headers counts."""
     once = {"Authorization": f"Bearer {shared.tokens['analyst']}", "Content-Type": "application/json"}
-    given = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if same else 2}")]
-    response = shared.client.request("POST", "/v1/jobs", headers=given, content=b"{}")
+    headers = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if same else 2}")]
+    response = shared.client.request("POST", "/v1/jobs", headers=headers, content=b"{}")
     problem = response.json()
     assert (response.status_code, problem["code"]) == (422, "invalid_request")
     assert problem["violations"] == [{"where": f"header.{name.lower()}", "what": "occurs more than once. Send it once"}]
@@ -522,15 +529,15 @@ def test_unknown_error_is_500_without_a_word_of_it(broken: TestClient, caplog: p
     assert not any(record.exc_info for record in caplog.records if record.name.startswith("purse"))
 
 
-def test_a_request_that_a_stop_cuts_off_is_told_to_come_again() -> None:
-    """After its grace the server cancels what still waits; unsaid it would be a 500 without a code."""
-    said: list[Any] = []
+def test_a_request_cut_off_by_a_stop_gets_503() -> None:
+    """After the grace period the server cancels waiting requests. Otherwise they get a 500 without a code."""
+    messages: list[Any] = []
 
     async def waits(*_: Any) -> Any:
         await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
-        said.append(message)
+        messages.append(message)
 
     async def stopped() -> None:
         scope = {"type": "http", "method": "POST", "path": "/v1/jobs", "headers": []}
@@ -540,7 +547,7 @@ def test_a_request_that_a_stop_cuts_off_is_told_to_come_again() -> None:
         await request
 
     asyncio.run(stopped())
-    start, body = said
+    start, body = messages
     assert (start["status"], json.loads(body["body"])["code"]) == (503, "not_ready")
     assert dict(start["headers"])[b"retry-after"] == b"5"
 
@@ -553,7 +560,7 @@ def test_access_log_names_the_template_only(shared: Service, caplog: pytest.LogC
     assert lines[0].startswith("GET /v1/datasets/{dataset_id} 422")
 
 
-def test_a_request_has_one_id_from_its_head_to_the_log_and_the_job(
+def test_a_request_has_one_id_in_its_headers_the_log_and_the_job(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -561,24 +568,24 @@ def test_a_request_has_one_id_from_its_head_to_the_log_and_the_job(
     keep = logging.Handler()
     keep.emit = lambda record: written.append(Lines("json").format(record))  # type: ignore[method-assign]
     logging.getLogger().addHandler(keep)
-    given = "0F9A31C2-5d1e-4b5c-9d2f-7a6b5c4d3e2f"
+    request_id = "0F9A31C2-5d1e-4b5c-9d2f-7a6b5c4d3e2f"
     try:
-        body, headers = JOB | {"dataset": service.dataset()}, {"X-Request-ID": given}
-        made = service.call("analyst", "POST", "/v1/jobs", json=body, headers=headers)
+        body, headers = JOB | {"dataset": service.dataset()}, {"X-Request-ID": request_id}
+        response = service.call("analyst", "POST", "/v1/jobs", json=body, headers=headers)
     finally:
         logging.getLogger().removeHandler(keep)
-    assert made.headers["X-Request-ID"] == given
+    assert response.headers["X-Request-ID"] == request_id
     lines = [json.loads(line) for line in written]
-    mine = {line["message"]: line for line in lines if line.get("request_id") == given}
-    assert f"job_submitted {made.json()['id']}" in mine
+    mine = {line["message"]: line for line in lines if line.get("request_id") == request_id}
+    assert f"job_submitted {response.json()['id']}" in mine
     (access,) = (line for line in mine.values() if line["logger"] == "purse.access")
     assert (access["method"], access["route"], access["status"]) == ("POST", "/v1/jobs", 202)
 
 
 @pytest.mark.parametrize("given", ["short", "x" * 32, "a" * 65, "secret income 70000!", "a" * 32 + "\u00e9"])
-def test_an_id_of_no_such_shape_is_replaced(shared: Service, given: str) -> None:
-    told = shared.client.get("/nowhere", headers=[("X-Request-ID", given.encode())]).headers["X-Request-ID"]
-    assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", told)
+def test_an_id_of_another_form_is_replaced(shared: Service, given: str) -> None:
+    replacement = shared.client.get("/nowhere", headers=[("X-Request-ID", given.encode())]).headers["X-Request-ID"]
+    assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", replacement)
 
 
 @pytest.mark.parametrize("layout", ["json", "text"])
@@ -617,8 +624,8 @@ def test_an_application_may_start_again(tmp_path: Any) -> None:
     )
     for _ in range(2):
         with TestClient(application) as client:
-            told = client.get("/metrics", headers={"Authorization": f"Bearer {STEWARD}"}).text
-            assert 'purse_jobs{state="done"} 0.0' in told
+            metrics = client.get("/metrics", headers={"Authorization": f"Bearer {STEWARD}"}).text
+            assert 'purse_jobs{state="done"} 0.0' in metrics
 
 
 def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None:

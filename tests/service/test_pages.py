@@ -55,7 +55,8 @@ def test_styles_hide_only_heads_of_tables_by_width() -> None:
 
 
 def test_every_page_has_its_row_and_no_row_is_left_over() -> None:
-    listed = re.findall(r"^\| `(\w+ /\S*)` \|", (Path(__file__).parents[2] / "docs/pages.md").read_text(), re.MULTILINE)
+    table = (Path(__file__).parents[2] / "docs/addresses.md").read_text()
+    listed = re.findall(r"^\| `(\w+ /\S*)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(f"{method} {path}" for method, path in _every())
 
 
@@ -66,24 +67,24 @@ def test_a_browser_is_led_to_the_pages_and_a_program_is_not(shared: Service) -> 
 
 
 @pytest.mark.parametrize(("method", "path"), _every())
-def test_every_page_but_the_public_ones_asks_to_sign_in(shared: Service, method: str, path: str) -> None:
-    """A header in the place of the cookie is no session either."""
+def test_every_page_but_the_public_ones_requires_signing_in(shared: Service, method: str, path: str) -> None:
+    """A header does not replace the cookie."""
     filled = re.sub(r"\{\w+\}", "x", path)
-    for shown in ({}, {"Authorization": f"Bearer {STEWARD}"}):
-        answer = visit(shared, None, filled, method, headers=shown)
+    for headers in ({}, {"Authorization": f"Bearer {STEWARD}"}):
+        answer = visit(shared, None, filled, method, headers=headers)
         is_asked = answer.status_code == 303 and answer.headers["Location"] == "/pages/sign-in"
         assert is_asked == (path not in PUBLIC or path == "/pages/sign-out")
 
 
-def test_a_valid_token_becomes_a_cookie_that_no_script_and_no_other_site_has(shared: Service) -> None:
+def test_a_valid_token_becomes_a_strict_http_only_cookie(shared: Service) -> None:
     answer = sign_in(shared, STEWARD)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/pages")
-    said = answer.headers["Set-Cookie"]
-    assert said == f"purse_session={STEWARD}; HttpOnly; Max-Age=28800; Path=/pages; SameSite=strict"
+    cookie = answer.headers["Set-Cookie"]
+    assert cookie == f"purse_session={STEWARD}; HttpOnly; Max-Age=28800; Path=/pages; SameSite=strict"
     assert visit(shared, STEWARD, "/pages").status_code == 200
-    ended = visit(shared, STEWARD, "/pages/sign-out", "POST")
-    assert 'purse_session=""; ' in ended.headers["Set-Cookie"]
-    assert "Max-Age=0" in ended.headers["Set-Cookie"]
+    signed_out = visit(shared, STEWARD, "/pages/sign-out", "POST")
+    assert 'purse_session=""; ' in signed_out.headers["Set-Cookie"]
+    assert "Max-Age=0" in signed_out.headers["Set-Cookie"]
 
 
 def test_the_cookie_is_for_https_alone_where_that_is_and_for_the_prefix(
@@ -136,26 +137,26 @@ def test_of_two_sessions_none_counts(shared: Service, more: str) -> None:
 
 
 def test_a_session_ends_with_its_token(shared: Service) -> None:
-    made = shared.call("steward", "POST", "/v1/tokens", json={"name": "brief", "role": "analyst"}).json()
-    assert visit(shared, made["token"], "/pages").status_code == 200
-    shared.call("steward", "DELETE", f"/v1/tokens/{made['id']}")
-    ended = visit(shared, made["token"], "/pages")
-    assert (ended.status_code, ended.headers["Location"]) == (303, "/pages/sign-in?ended=true")
-    assert "has expired" in visit(shared, None, ended.headers["Location"]).text
+    token = shared.call("steward", "POST", "/v1/tokens", json={"name": "brief", "role": "analyst"}).json()
+    assert visit(shared, token["token"], "/pages").status_code == 200
+    shared.call("steward", "DELETE", f"/v1/tokens/{token['id']}")
+    expired = visit(shared, token["token"], "/pages")
+    assert (expired.status_code, expired.headers["Location"]) == (303, "/pages/sign-in?ended=true")
+    assert "has expired" in visit(shared, None, expired.headers["Location"]).text
     assert "has expired" not in visit(shared, None, "/pages/sign-in").text
-    assert "Max-Age=0" in ended.headers["Set-Cookie"]
-    part = visit(shared, made["token"], "/pages", headers={"HX-Request": "true"})
+    assert "Max-Age=0" in expired.headers["Set-Cookie"]
+    part = visit(shared, token["token"], "/pages", headers={"HX-Request": "true"})
     assert part.headers["HX-Redirect"] == "/pages/sign-in?ended=true"
 
 
-def test_a_mistyped_address_is_told_on_a_page_and_to_a_program_as_ever(shared: Service) -> None:
+def test_an_unknown_address_is_a_page_for_browsers_and_json_for_programs(shared: Service) -> None:
     for path in ("/pages/job", "/pages/jobs/x/y", "/pages/sign-out", "/pages/" + "x" * 300):
         page = visit(shared, STEWARD, path)
         assert (page.status_code, page.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
         assert "No page" in page.text
         assert 'href="/pages/jobs"' in page.text
-        told = visit(shared, STEWARD, path, headers={"Accept": "application/json"})
-        assert (told.status_code, told.json()["code"]) == (404, "not_found")
+        answer = visit(shared, STEWARD, path, headers={"Accept": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
         assert visit(shared, None, path).headers["Location"] == "/pages/sign-in"
     assert visit(shared, STEWARD, "/v1/nowhere").json()["code"] == "not_found"
     refused = visit(shared, STEWARD, "/pages/jobs", "DELETE")
@@ -191,12 +192,14 @@ def test_no_token_is_in_a_page_or_in_a_log(shared: Service, caplog: pytest.LogCa
     ],
 )
 @pytest.mark.parametrize("path", ["/pages/sign-in", "/pages/sign-out", "/pages", "/pages/nowhere"])
-def test_what_no_page_of_ours_sent_changes_nothing(
+def test_a_request_of_another_site_changes_nothing(
     shared: Service, path: str, headers: dict[str, str], is_taken: bool
 ) -> None:
-    sent = {"Cookie": f"{session.COOKIE}={STEWARD}"} | headers
+    all_headers = {"Cookie": f"{session.COOKIE}={STEWARD}"} | headers
     for method in ("POST", "DELETE"):
-        answer = shared.client.request(method, path, headers=sent, data={"token": STEWARD}, follow_redirects=False)
+        answer = shared.client.request(
+            method, path, headers=all_headers, data={"token": STEWARD}, follow_redirects=False
+        )
         assert (answer.status_code != 403) == is_taken
         assert is_taken or "Set-Cookie" not in answer.headers
 
@@ -243,10 +246,10 @@ def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
     title = name if name.isprintable() else name.replace("\u202e", "")
     columns = [SPEC["columns"][0], SPEC["columns"][1] | {"categories": ["f", "m", name]}, SPEC["columns"][2]]
     columns[0] = columns[0] | {"name": name, "source": "age"}
-    made = shared.upload(SPEC | {"name": title, "columns": columns}, people(1000 + HOSTILE.index(name)))
-    assert made.status_code == 201, made.text
+    response = shared.upload(SPEC | {"name": title, "columns": columns}, people(1000 + HOSTILE.index(name)))
+    assert response.status_code == 201, response.text
     steward = shared.call("steward", "POST", "/v1/tokens", json={"name": title, "role": "steward"}).json()["token"]
-    for path in ("/pages", f"/pages/datasets/{made.json()['id']}"):
+    for path in ("/pages", f"/pages/datasets/{response.json()['id']}"):
         page = visit(shared, steward, path).text
         assert "<script>alert" not in page
         assert "<img" not in page
@@ -259,14 +262,14 @@ def test_who_sees_no_dataset_is_told_how_there_would_be_one(service: Service) ->
     assert "/pages/upload" not in visit(service, service.tokens["analyst"], "/pages").text
 
 
-def test_an_analyst_is_shown_what_the_interface_shows_them(service: Service) -> None:
-    mine, other = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
-    assert service.call("steward", "DELETE", f"/v1/datasets/{other}/grants/the analyst").status_code == 204
+def test_an_analyst_sees_the_same_datasets_as_through_the_api(service: Service) -> None:
+    mine, other_dataset = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
+    assert service.call("steward", "DELETE", f"/v1/datasets/{other_dataset}/grants/the analyst").status_code == 204
     listed = visit(service, service.tokens["analyst"], "/pages").text
     assert mine in listed
     assert "not yours" not in listed
-    assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other}").status_code == 404
-    assert visit(service, STEWARD, f"/pages/datasets/{other}").status_code == 200
+    assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other_dataset}").status_code == 404
+    assert visit(service, STEWARD, f"/pages/datasets/{other_dataset}").status_code == 200
 
 
 def _parts(spec: dict[str, Any], file: bytes) -> dict[str, Any]:
@@ -283,23 +286,25 @@ def test_the_editor_keeps_a_bound_as_text_if_the_dialect_reads_another_number(sh
 _REPORT = "How the values were read"  # heading of the report
 
 
-def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
-    """Received as it arrives, under its rules: roles, parts, sizes, and a report that is told once."""
-    sent = _parts(SPEC | {"name": "on a page"}, people(901))
-    made = visit(shared, STEWARD, "/pages/upload", "POST", **sent)
-    assert made.status_code == 201
-    assert _REPORT in made.text
+def test_an_upload_in_the_pages_is_that_of_the_api(shared: Service) -> None:
+    """The API's rules apply to roles, parts and sizes, and the report is shown once."""
+    form = _parts(SPEC | {"name": "on a page"}, people(901))
+    response = visit(shared, STEWARD, "/pages/upload", "POST", **form)
+    assert response.status_code == 201
+    assert _REPORT in response.text
     again = visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "again"}, people(901)))
     assert again.status_code == 409
-    more = visit(shared, STEWARD, "/pages/upload", "POST", **(sent | {"data": {"spec": "{}", "more": "x"}}))
-    assert more.status_code == 422
+    with_unknown_part = visit(
+        shared, STEWARD, "/pages/upload", "POST", **(form | {"data": {"spec": "{}", "more": "x"}})
+    )
+    assert with_unknown_part.status_code == 422
     for role in ("analyst", "auditor"):
-        assert visit(shared, shared.tokens[role], "/pages/upload", "POST", **sent).status_code == 403
+        assert visit(shared, shared.tokens[role], "/pages/upload", "POST", **form).status_code == 403
         assert visit(shared, shared.tokens[role], "/pages/upload").status_code == 403
-    found = shared.call("steward", "GET", "/v1/datasets").json()["items"]
-    [dataset] = [each for each in found if each["name"] == "on a page"]
-    told = [visit(shared, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
-    assert not any(_REPORT in page for page in told)
+    datasets = shared.call("steward", "GET", "/v1/datasets").json()["items"]
+    [dataset] = [each for each in datasets if each["name"] == "on a page"]
+    pages = [visit(shared, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
+    assert not any(_REPORT in page for page in pages)
 
 
 def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
@@ -307,16 +312,16 @@ def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.L
     with caplog.at_level(logging.INFO, logger="purse.access"):
         visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "untimed"}, people(902)))
         visit(shared, STEWARD, "/pages")
-    told = {record.getMessage() for record in caplog.records if "POST" in record.getMessage()}
-    assert told == {"POST /pages/upload 201", "POST /v1/datasets 201"}
+    messages = {record.getMessage() for record in caplog.records if "POST" in record.getMessage()}
+    assert messages == {"POST /pages/upload 201", "POST /v1/datasets 201"}
     assert any(record.getMessage().endswith(" ms") for record in caplog.records)
 
 
 @pytest.mark.slow
-def test_what_no_header_can_hold_is_refused_like_any_other(shared: Service) -> None:
+def test_values_that_no_header_can_hold_are_refused(shared: Service) -> None:
     dataset = shared.dataset()
-    sent = {"key": "\u00e9", "target": "income", "privacy.epsilon": "0.1"}
-    assert visit(shared, STEWARD, f"/pages/datasets/{dataset}/jobs", "POST", data=sent).status_code == 422
+    form = {"key": "\u00e9", "target": "income", "privacy.epsilon": "0.1"}
+    assert visit(shared, STEWARD, f"/pages/datasets/{dataset}/jobs", "POST", data=form).status_code == 422
     odd = {"Content-Type": "multipart/form-data; boundary=\xe9".encode("latin-1")}
     assert visit(shared, STEWARD, "/pages/upload", "POST", content=b"x", headers=odd).status_code in (415, 422)
 
@@ -352,9 +357,9 @@ def test_a_field_that_is_wrong_is_named_as_the_form_names_it(where: str, told: s
 
 
 def test_a_number_keeps_the_digits_before_its_point() -> None:
-    """A bound of 102,127 was shown as 1.021e+05, and so was a count: nobody could tell it from its neighbors."""
-    told = {102127.0: "102,127", 12345.6: "12,346", 7847.02: "7,847", -8019.0: "-8,019", 0.123456: "0.1235", 0: "0"}
-    assert {value: number(value) for value in told} == told
+    """A bound such as 102,127 is not shown as 1.021e+05, which other numbers share."""
+    expected = {102127.0: "102,127", 12345.6: "12,346", 7847.02: "7,847", -8019.0: "-8,019", 0.123456: "0.1235", 0: "0"}
+    assert {value: number(value) for value in expected} == expected
     assert (number(None), number(1e-6), number(1e-9), number(123456.0, 3)) == ("–", "0.000001", "1e-9", "123,456")
     assert (large(6.5e6), large(52.0), duration(0.1312), duration(600)) == (
         "6.5 million",
@@ -414,19 +419,19 @@ def test_the_editor_says_what_each_field_of_a_column_is_for(shared: Service) -> 
 
 
 def test_bounds_of_dates_are_filled_in_as_dates(shared: Service) -> None:
-    """In the editor as in a declaration that is pasted into it; what is registered has the numbers of those days."""
+    """Both the editor and a pasted declaration show dates. The dataset has the numbers of those days."""
     column = {"type": "number", "name": "seen", "lower": "2020-01-31", "upper": "2021-01-31", "date": "days"}
-    said = {f"columns.0.{name}": value for name, value in column.items()}
-    said |= {"name": "of dates", "budget.epsilon": "1", "budget.delta": "1e-6"}
-    shown = visit(shared, STEWARD, "/pages/upload/spec", "POST", data=said).text
-    declared = json.loads(unescape(re.sub("<[^>]*>", "", shown)))
+    form = {f"columns.0.{name}": value for name, value in column.items()}
+    form |= {"name": "of dates", "budget.epsilon": "1", "budget.delta": "1e-6"}
+    page = visit(shared, STEWARD, "/pages/upload/spec", "POST", data=form).text
+    declared = json.loads(unescape(re.sub("<[^>]*>", "", page)))
     assert declared["columns"] == [column]
     pasted = visit(
         shared, STEWARD, "/pages/upload/editor", "POST", data={"step": "paste", "spec": json.dumps(declared)}
     )
     assert 'name="columns.0.lower" value="2020-01-31"' in pasted.text
-    made = shared.upload(declared, b"seen\n2020-02-01\n2020-12-31\n")
-    assert (made.status_code, made.json()["columns"][0]["lower"]) == (201, 18292)
+    response = shared.upload(declared, b"seen\n2020-02-01\n2020-12-31\n")
+    assert (response.status_code, response.json()["columns"][0]["lower"]) == (201, 18292)
 
 
 def test_the_editor_is_bounded(shared: Service) -> None:
@@ -435,41 +440,41 @@ def test_the_editor_is_bounded(shared: Service) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> None:
+def test_a_model_is_evaluated_on_the_holdout_set(shared: Service) -> None:
     dataset = shared.dataset(holdout=0.5)
     job = shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
     shared.finished(job)
-    [form] = re.findall(r'href="([^"]*kind=evaluation[^"]*)"', visit(shared, STEWARD, f"/pages/jobs/{job}").text)
-    sent = {"model": job, "privacy.epsilon": "1.5", "bins": "10"}
-    shown = visit(shared, STEWARD, unescape(form))
-    assert f'value="{job}"' in shown.text
-    place = unescape(form).split("/new")[0]
-    priced = visit(shared, STEWARD, f"{place}/quote?kind=evaluation", "POST", data=sent)
+    [link] = re.findall(r'href="([^"]*kind=evaluation[^"]*)"', visit(shared, STEWARD, f"/pages/jobs/{job}").text)
+    form = {"model": job, "privacy.epsilon": "1.5", "bins": "10"}
+    form_page = visit(shared, STEWARD, unescape(link))
+    assert f'value="{job}"' in form_page.text
+    place = unescape(link).split("/new")[0]
+    priced = visit(shared, STEWARD, f"{place}/quote?kind=evaluation", "POST", data=form)
     assert "of the budget" in priced.text
-    made = visit(shared, STEWARD, f"{place}/jobs?kind=evaluation", "POST", data=sent)
-    assert made.status_code == 303, made.text
-    shared.finished(made.headers["Location"].rpartition("/")[2])
-    page = visit(shared, STEWARD, made.headers["Location"]).text
+    response = visit(shared, STEWARD, f"{place}/jobs?kind=evaluation", "POST", data=form)
+    assert response.status_code == 303, response.text
+    shared.finished(response.headers["Location"].rpartition("/")[2])
+    page = visit(shared, STEWARD, response.headers["Location"]).text
     assert "noise and sampling" in page
     assert f'href="/pages/jobs/{job}"' in page
     assert page.count("data-chart") == 2, "ROC and calibration"
     model = visit(shared, STEWARD, f"/pages/jobs/{job}").text
     assert "noise and sampling" in model, "the model's page has the measures of its evaluation"
-    assert f'href="{made.headers["Location"]}"' in model
+    assert f'href="{response.headers["Location"]}"' in model
 
 
-def test_whom_a_refused_form_names_stays_in_it(shared: Service) -> None:
+def test_a_refused_form_keeps_the_analysts_name(shared: Service) -> None:
     place = f"/pages/datasets/{shared.dataset()}/people"
     for form, field in (("grants", "granted"), ("allotments", "allotted")):
-        sent = {"analyst": "bop"} | ({} if form == "grants" else {"share": "a quarter"})
-        page = visit(shared, STEWARD, f"{place}/{form}", "POST", data=sent).text
+        values = {"analyst": "bop"} | ({} if form == "grants" else {"share": "a quarter"})
+        page = visit(shared, STEWARD, f"{place}/{form}", "POST", data=values).text
         assert page.count('value="bop"') == 1
         assert f'id="{field}" name="analyst" value="bop"' in page
 
 
-def test_an_auditor_is_led_to_receipts_and_to_no_page_that_refuses_them(shared: Service) -> None:
-    asked = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()})
-    job = shared.finished(asked.json()["id"])["id"]
+def test_an_auditor_gets_links_to_receipts_only(shared: Service) -> None:
+    response = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()})
+    job = shared.finished(response.json()["id"])["id"]
     auditor = shared.tokens["auditor"]
     listed = visit(shared, auditor, "/pages/jobs").text
     assert f'"/pages/jobs/{job}/receipt"' in listed
@@ -496,14 +501,14 @@ def test_what_belongs_to_one_dataset_leads_back_to_it(shared: Service) -> None:
     assert "Only jobs on" not in visit(shared, STEWARD, "/pages/jobs").text
 
 
-def test_what_is_protected_is_told(shared: Service) -> None:
+def test_the_protected_unit_is_shown(shared: Service) -> None:
     """The page states whether the budget protects a person or a row."""
     spec = SPEC | {"name": "of persons", "unit": {"column": "id", "max_rows": 3}}
     lines = people(1300).decode().splitlines()
     file = "\n".join([f"id,{lines[0]}", *(f"p{i // 2},{line}" for i, line in enumerate(lines[1:]))]).encode()
-    made = shared.upload(spec, file)
-    assert made.status_code == 201, made.text
-    page = visit(shared, STEWARD, f"/pages/datasets/{made.json()['id']}").text
+    response = shared.upload(spec, file)
+    assert response.status_code == 201, response.text
+    page = visit(shared, STEWARD, f"/pages/datasets/{response.json()['id']}").text
     assert "one person" in page
     assert "one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 
@@ -515,28 +520,30 @@ def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:
 
 @pytest.mark.parametrize("name", [".", "..", "../..", "x/../.."])
 def test_a_name_never_becomes_a_step_in_a_path(shared: Service, name: str) -> None:
-    """Or to withdraw somebody's grant would delete the dataset."""
-    made = shared.upload(SPEC | {"name": f"steps {name}".replace("/", " ")}, people(1100 + len(name))).json()["id"]
+    """Otherwise revoking a grant could delete the dataset."""
+    dataset = shared.upload(SPEC | {"name": f"steps {name}".replace("/", " ")}, people(1100 + len(name))).json()["id"]
     for form in ("grants", "grants/revoke", "allotments", "allotments/revoke"):
-        sent = {"analyst": name, "epsilon": "0.1"}
-        answer = visit(shared, STEWARD, f"/pages/datasets/{made}/people/{form}", "POST", data=sent)
+        values = {"analyst": name, "epsilon": "0.1"}
+        answer = visit(shared, STEWARD, f"/pages/datasets/{dataset}/people/{form}", "POST", data=values)
         assert answer.status_code == 404, form
-    assert shared.call("steward", "GET", f"/v1/datasets/{made}").json()["data"] == "stored"
+    assert shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["data"] == "stored"
 
 
 def test_counts_of_several_columns_are_one_histogram_each_unless_a_cross_table_is_chosen(service: Service) -> None:
     dataset = service.dataset()
     place = f"/pages/datasets/{dataset}/jobs?kind=statistic"
-    sent = {"method.name": "counts", "columns:sex": "on", "columns:income": "on", "privacy.epsilon": "0.1", "key": "a"}
-    made = visit(service, STEWARD, place, "POST", data=sent)
-    assert made.headers["Location"] == f"/pages/jobs?dataset={dataset}"
+    form = {"method.name": "counts", "columns:sex": "on", "columns:income": "on", "privacy.epsilon": "0.1", "key": "a"}
+    response = visit(service, STEWARD, place, "POST", data=form)
+    assert response.headers["Location"] == f"/pages/jobs?dataset={dataset}"
     assert len(service.call("steward", "GET", "/v1/jobs").json()["items"]) == 2
-    assert visit(service, STEWARD, place, "POST", data=sent).status_code == 303
+    assert visit(service, STEWARD, place, "POST", data=form).status_code == 303
     jobs = service.call("steward", "GET", "/v1/jobs").json()["items"]
     assert len(jobs) == 2, "the same form is the same jobs"
-    one = visit(service, STEWARD, place, "POST", data=sent | {"counts_of_several_columns": "cross table", "key": "b"})
-    assert "/pages/jobs/job_" in one.headers["Location"]
-    table = service.finished(one.headers["Location"].rpartition("/")[2])
+    cross_table = visit(
+        service, STEWARD, place, "POST", data=form | {"counts_of_several_columns": "cross table", "key": "b"}
+    )
+    assert "/pages/jobs/job_" in cross_table.headers["Location"]
+    table = service.finished(cross_table.headers["Location"].rpartition("/")[2])
     axes = service.call("steward", "GET", f"/v1/jobs/{table['id']}/statistic").json()["result"]["axes"]
     assert [axis["column"]["name"] for axis in axes] == ["sex", "income"]
 
@@ -545,15 +552,15 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     dataset = shared.dataset()
     part = f"/pages/datasets/{dataset}"
     assert 'name="by:' not in visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data={"key": "c"}).text
-    sent = {"method.name": "table1", "by:sex": "on", "columns:age": "on", "privacy.epsilon": "0.2", "key": "c"}
-    sent |= {"where.0.column": "age", "where.0.op": ">=", "where.0.value": "30"}
-    fields = visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data=sent).text
-    shown = [f'name="{name}"' in fields for name in ("by:sex", "by:age", "where.0.value")]
-    assert shown == [True, False, True]
-    price = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=sent).text
+    form = {"method.name": "table1", "by:sex": "on", "columns:age": "on", "privacy.epsilon": "0.2", "key": "c"}
+    form |= {"where.0.column": "age", "where.0.op": ">=", "where.0.value": "30"}
+    fields = visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data=form).text
+    is_field = [f'name="{name}"' in fields for name in ("by:sex", "by:age", "where.0.value")]
+    assert is_field == [True, False, True]
+    price = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
     assert "mean in groups" in price
-    made = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=sent)
-    job = shared.finished(made.headers["Location"].rpartition("/")[2])
+    response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
+    job = shared.finished(response.headers["Location"].rpartition("/")[2])
     result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
     assert result["where"] == [{"column": "age", "op": ">=", "value": 30.0}]
     assert [column["name"] for column in result["by"]] == ["sex"]
@@ -563,11 +570,9 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     ("kind", "method", "field"),
     [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "Groups by")],
 )
-def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(
-    shared: Service, kind: str, method: str, field: str
-) -> None:
-    place, sent = f"/pages/datasets/{shared.dataset()}", {"privacy.epsilon": "0.5", "method.name": method}
-    page = visit(shared, STEWARD, f"{place}/quote?kind={kind}", "POST", data=sent).text
+def test_a_form_shows_its_missing_fields_without_an_error(shared: Service, kind: str, method: str, field: str) -> None:
+    place, form = f"/pages/datasets/{shared.dataset()}", {"privacy.epsilon": "0.5", "method.name": method}
+    page = visit(shared, STEWARD, f"{place}/quote?kind={kind}", "POST", data=form).text
     assert f"<strong>{field}</strong>" in page
     assert 'role="alert"' not in page
 
@@ -575,10 +580,10 @@ def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(
 @pytest.mark.parametrize("method", ["quantiles", "covariance"])
 def test_a_statistic_of_numbers_has_all_numbers_by_default(shared: Service, method: str) -> None:
     place = f"/pages/datasets/{shared.dataset()}"
-    sent = {"privacy.epsilon": "0.5", "method.name": method}
-    fields = visit(shared, STEWARD, f"{place}/fields?kind=statistic", "POST", data=sent).text
+    form = {"privacy.epsilon": "0.5", "method.name": method}
+    fields = visit(shared, STEWARD, f"{place}/fields?kind=statistic", "POST", data=form).text
     assert ['name="columns:age"' in fields, 'name="columns:sex"' in fields] == [True, False]
-    assert "of the budget" in visit(shared, STEWARD, f"{place}/quote?kind=statistic", "POST", data=sent).text
+    assert "of the budget" in visit(shared, STEWARD, f"{place}/quote?kind=statistic", "POST", data=form).text
 
 
 def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None:
@@ -608,9 +613,7 @@ def test_defaults_of_a_form_are_words(shared: Service) -> None:
     assert tuning.count("private where possible") == 2, "each candidate has the defaults of a job"
 
 
-def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(
-    shared: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_form_without_an_answer_is_sent_again_under_its_key(shared: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """If no answer came, a second click must not charge a second time."""
 
     async def lost(*_: Any) -> str:
@@ -624,8 +627,8 @@ def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(
     fixed = {"method.name": "means", "privacy.epsilon": "0.1", "key": "the-first-click"}
     jobs = {visit(shared, STEWARD, place, "POST", data=fixed).headers["Location"] for _ in range(2)}
     assert len(jobs) == 1
-    other = visit(shared, STEWARD, place, "POST", data=fixed | {"privacy.epsilon": "0.2"})
-    assert (other.status_code, 'value="the-first-click"' in other.text) == (409, False)
+    changed = visit(shared, STEWARD, place, "POST", data=fixed | {"privacy.epsilon": "0.2"})
+    assert (changed.status_code, 'value="the-first-click"' in changed.text) == (409, False)
 
 
 @pytest.mark.slow

@@ -43,9 +43,9 @@ def test_a_job_runs_on_partitions_and_its_receipt_is_like_any_other(parted: Serv
         body = JOB | {"dataset": dataset, "method": method}
         job = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": str(method["name"])})
         assert job.status_code == 202, job.text
-        done = parted.finished(job.json()["id"])
-        assert done["state"] == "done"
-        receipt = parted.call("analyst", "GET", f"/v1/jobs/{done['id']}/receipt").json()
+        finished = parted.finished(job.json()["id"])
+        assert finished["state"] == "done"
+        receipt = parted.call("analyst", "GET", f"/v1/jobs/{finished['id']}/receipt").json()
         assert parted.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
     assert list((parted.home / "scratch").glob("job_*")) == []
 
@@ -61,17 +61,17 @@ def test_methods_that_need_one_machine_are_refused_with_the_reason(parted: Servi
     assert parted.call("analyst", "POST", "/v1/quotes", json=body | {"dataset": parted.dataset()}).status_code == 200
 
 
-def test_the_same_values_are_known_again_in_either_form(parted: Service) -> None:
+def test_the_same_values_are_recognised_in_either_storage(parted: Service) -> None:
     file = people(333)
     assert parted.upload(PARTED | {"name": "once"}, file).status_code == 201
-    before = sorted(store(parted).iterdir())
+    files_before = sorted(store(parted).iterdir())
     again = parted.upload(SPEC | {"name": "twice"}, file)
     assert (again.status_code, again.json()["code"]) == (409, "duplicate_dataset")
     again = parted.upload(PARTED | {"name": "thrice"}, file)
     assert (again.status_code, again.json()["code"]) == (409, "duplicate_dataset")
     refused = parted.upload(PARTED | {"name": "ragged"}, file + b"1,2\n")
     assert refused.json()["code"] == "unreadable_file"
-    assert sorted(store(parted).iterdir()) == before  # what is refused leaves nothing in the place
+    assert sorted(store(parted).iterdir()) == files_before  # a refused upload leaves no file
 
 
 @pytest.mark.slow
@@ -98,13 +98,13 @@ def test_a_dataset_that_is_deleted_leaves_no_partition(parted: Service) -> None:
     assert not (parted.home / "datasets" / dataset).exists()
 
 
-def test_partitions_that_nobody_finds_any_more_are_not_said_to_be_deleted(parted: Service) -> None:
+def test_unreadable_partitions_are_not_reported_as_deleted(parted: Service) -> None:
     dataset = parted.dataset(storage="partitions")
     manifest = parted.home / "datasets" / dataset / "partitions.json"
     whole = manifest.read_bytes()
     manifest.write_bytes(b'{"x')
-    told = parted.call("steward", "DELETE", f"/v1/datasets/{dataset}")
-    assert (told.status_code, told.json()["code"]) == (503, "storage_unavailable")
+    response = parted.call("steward", "DELETE", f"/v1/datasets/{dataset}")
+    assert (response.status_code, response.json()["code"]) == (503, "storage_unavailable")
     assert manifest.exists()
     manifest.write_bytes(whole)
     with parted.database.write(alone="names") as connection:
@@ -128,8 +128,8 @@ def test_a_job_with_terms_runs_on_partitions(parted: Service) -> None:
     body = JOB | {"dataset": dataset, "terms": [{"factors": own} for own in factors], "method": {"name": "dp_gd"}}
     job = parted.call("analyst", "POST", "/v1/jobs", json=body)
     assert job.status_code == 202, job.text
-    done = parted.finished(job.json()["id"])
-    assert done["state"] == "done"
-    model = parted.call("analyst", "GET", f"/v1/jobs/{done['id']}/model").json()
+    finished = parted.finished(job.json()["id"])
+    assert finished["state"] == "done"
+    model = parted.call("analyst", "GET", f"/v1/jobs/{finished['id']}/model").json()
     assert [column["name"] for column in model["features"]] == ["age^2", "age:sex=f", "age:sex=m"]
     assert list((parted.home / "scratch").glob("job_*")) == []

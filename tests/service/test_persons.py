@@ -25,10 +25,10 @@ VISITS: dict[str, Any] = SPEC | {"unit": UNIT}
 def visits(most: int, persons: int = N) -> bytes:
     """Rows of so many patients, 1 to `most` of each, mixed."""
     rng = np.random.default_rng(most)
-    whose = np.concatenate([np.full(1 + p % most, p) for p in range(persons)])
+    owners = np.concatenate([np.full(1 + p % most, p) for p in range(persons)])
     lines = (
         f"p{p},{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}"
-        for i, p in enumerate(rng.permutation(whose))
+        for i, p in enumerate(rng.permutation(owners))
     )
     return ("patient,age,sex,income\n" + "\n".join(lines) + "\n").encode()
 
@@ -36,38 +36,38 @@ def visits(most: int, persons: int = N) -> bytes:
 def register(service: Service, name: str, file: bytes, **unit: Any) -> dict[str, Any]:
     answer = service.upload(VISITS | {"name": name, "unit": UNIT | unit}, file)
     assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    dataset: dict[str, Any] = answer.json()
+    return dataset
 
 
-def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> tuple[list[str], list[Any]]:
-    """Everything that is said of a dataset, and of a job on it, but for names, times and noise."""
+def published_text(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> tuple[list[str], list[Any]]:
+    """Return the published text about a dataset and a job on it, without names, times and noise, and file sizes."""
     request = JOB | {"dataset": dataset["id"], "method": method}
     quote = service.call("analyst", "POST", "/v1/quotes", json=request)
     wrong = service.call(
         "analyst", "POST", "/v1/quotes", json=request | {"method": {"name": "dp_svrg", "batch": 10**6}}
     )
-    made = service.call("analyst", "POST", "/v1/jobs", json=request)
-    job = service.finished(made.json()["id"])
+    response = service.call("analyst", "POST", "/v1/jobs", json=request)
+    job = service.finished(response.json()["id"])
     assert job["state"] == "done"
     receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
     model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     entries = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"]
     of_noise = ("id", "issued_at", "hash", "previous_hash", "head", "model_sha256")
-    said = [service.call("steward", "GET", f"/v1/datasets/{dataset['id']}{part}").json() for part in ("", "/budget")]
-    said += [quote.json(), wrong.json(), {k: v for k, v in receipt.items() if k not in of_noise}]
+    texts = [service.call("steward", "GET", f"/v1/datasets/{dataset['id']}{part}").json() for part in ("", "/budget")]
+    texts += [quote.json(), wrong.json(), {k: v for k, v in receipt.items() if k not in of_noise}]
     means = sorted(model.get("means") or {})  # the keys; the values and their noise std follow a noisy share
-    said += [model | {"coefficients": len(model["coefficients"]), "intercept": 0, "means": means}]
-    said += [job | {"created_at": "", "started_at": "", "finished_at": ""}]
-    said += [{k: v for k, v in entry["body"].items() if k not in ("at", "model_sha256")} for entry in entries]
+    texts += [model | {"coefficients": len(model["coefficients"]), "intercept": 0, "means": means}]
+    texts += [job | {"created_at": "", "started_at": "", "finished_at": ""}]
+    texts += [{k: v for k, v in entry["body"].items() if k not in ("at", "model_sha256")} for entry in entries]
     with service.database.read() as connection:
         [row] = connection.execute(jobs.select().where(jobs.c.id == job["id"])).all()
         [own] = connection.execute(datasets.select().where(datasets.c.id == dataset["id"])).all()
-    said += [row.spec, row.charge, own.rows, own.spec]
+    texts += [row.spec, row.charge, own.rows, own.spec]
     folder = folders.path(service.home, dataset["id"])
     sizes = sorted((path.name, path.stat().st_size) for path in folder.iterdir())
     names = ((job["id"], "JOB"), (dataset["id"], "DATASET"), (dataset["name"], "NAME"), (dataset["created_at"], "AT"))
-    text = json.dumps(said)
+    text = json.dumps(texts)
     for name, instead in names:
         text = text.replace(name, instead)
     return text.split(", "), sizes
@@ -76,23 +76,25 @@ def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> t
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [{"name": "dp_gd", "steps": 5}, {"name": "adaptive_gd", "steps": 5}], ids=str)
 @pytest.mark.parametrize("declared", [{}, {"persons": N + 9}], ids=["counted", "declared"])
-def test_files_that_differ_in_how_many_rows_there_are_cannot_be_told_apart(
+def test_files_with_different_numbers_of_rows_are_indistinguishable(
     service: Service, method: Any, declared: dict[str, int]
 ) -> None:
     """If n is declared, files with different numbers of persons cannot be distinguished either."""
-    few = register(service, "few", visits(2, N - 9 if declared else N), **declared)
-    many = register(service, "many", visits(40), **declared)
-    one, two = told(service, few, method), told(service, many, method)
-    assert [a for a, b in zip(*(x[0] for x in (one, two)), strict=True) if a != b] == []
-    assert one[1] == two[1]
+    small = register(service, "few", visits(2, N - 9 if declared else N), **declared)
+    large = register(service, "many", visits(40), **declared)
+    first, second = published_text(service, small, method), published_text(service, large, method)
+    assert [a for a, b in zip(*(x[0] for x in (first, second)), strict=True) if a != b] == []
+    assert first[1] == second[1]
 
 
 @pytest.mark.slow
-def test_what_is_promised_is_said_everywhere(service: Service) -> None:
-    made = register(service, "visits", visits(5))
-    assert (made["rows"], made["persons"], made["unit"], made["warnings"]) == (None, N, PERSON, [])
-    assert made["budget"]["unit"] == PERSON
-    job = service.finished(service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": made["id"]}).json()["id"])
+def test_the_protected_unit_is_stated_everywhere(service: Service) -> None:
+    dataset = register(service, "visits", visits(5))
+    assert (dataset["rows"], dataset["persons"], dataset["unit"], dataset["warnings"]) == (None, N, PERSON, [])
+    assert dataset["budget"]["unit"] == PERSON
+    job = service.finished(
+        service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset["id"]}).json()["id"]
+    )
     assert (job["quote"]["rows"], job["quote"]["persons"], job["quote"]["unit"]) == (None, N, PERSON)
     assert job["quote"]["gradient_evaluations"] % (N * K) == 0
     privacy = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()["privacy"]
@@ -100,7 +102,7 @@ def test_what_is_promised_is_said_everywhere(service: Service) -> None:
     receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
     assert (receipt["receipt"]["persons"], receipt["receipt"]["unit"]) == (N, PERSON)
     assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
-    first = service.call("auditor", "GET", f"/v1/datasets/{made['id']}/ledger").json()["items"][0]["body"]
+    first = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"][0]["body"]
     assert (first["persons"], first["unit"], "rows" in first) == (N, PERSON, False)
 
 
@@ -152,17 +154,17 @@ def test_files_that_do_not_say_whose_rows_are_are_refused(service: Service) -> N
 )
 def test_persons_in_parquet_are_those_of_their_names(service: Service, tmp_path: Path, kind: pa.DataType) -> None:
     i = np.arange(200)
-    whose = pa.array((i % 70).astype(str)).cast(kind) if pa.types.is_dictionary(kind) else pa.array(i % 70).cast(kind)
+    owners = pa.array((i % 70).astype(str)).cast(kind) if pa.types.is_dictionary(kind) else pa.array(i % 70).cast(kind)
     columns = {
-        "patient": whose,
+        "patient": owners,
         "age": 20 + i % 60,
         "sex": np.array(["f", "m"])[i % 2],
         "income": np.where(i > 30, "high", "low"),
     }
     pq.write_table(pa.table(columns), tmp_path / "visits")
-    made = register(service, "visits", (tmp_path / "visits").read_bytes())
-    assert made["persons"] == 70
-    names = whose.take(pa.array([None if j == 3 else j for j in range(200)]))
+    dataset = register(service, "visits", (tmp_path / "visits").read_bytes())
+    assert dataset["persons"] == 70
+    names = owners.take(pa.array([None if j == 3 else j for j in range(200)]))
     pq.write_table(pa.table(columns | {"patient": names}), tmp_path / "visits")
     refused = service.upload(VISITS | {"name": "again"}, (tmp_path / "visits").read_bytes())
     assert refused.json()["code"] == "unreadable_file"
@@ -185,14 +187,14 @@ def test_a_family_protects_one_unit(service: Service) -> None:
     assert service.upload(VISITS | family | {"name": "c"}, visits(6)).status_code == 201
 
 
-def test_a_method_whose_proof_is_for_one_row_is_refused_with_the_reason(service: Service) -> None:
+def test_a_method_proved_for_single_rows_is_refused_with_the_reason(service: Service) -> None:
     spec = VISITS | {"columns": [SPEC["columns"][2]]}
     dataset = service.upload(spec, visits(3)).json()["id"]
-    asked = JOB | {
+    body = JOB | {
         "dataset": dataset, "features": [], "method": {"name": InverseSensitivity().name},
         "domain": {"name": "linf_ball", "radius": 1.0}, "preparation": {"name": "declared"},
     }  # fmt: skip
-    answer = service.call("analyst", "POST", "/v1/quotes", json=asked)
+    answer = service.call("analyst", "POST", "/v1/quotes", json=body)
     assert answer.json()["code"] == "unsupported_combination", answer.text
     assert "several rows" in answer.json()["detail"]
 
@@ -209,11 +211,13 @@ def test_a_method_whose_proof_is_for_one_row_is_refused_with_the_reason(service:
         ("width", False),
     ],
 )
-def test_a_column_named_like_an_identifier_is_warned_of(service: Service, name: str, suspect: bool) -> None:
+def test_a_column_named_like_an_identifier_causes_a_warning(service: Service, name: str, suspect: bool) -> None:
     column = {"name": name, "type": "number", "lower": 0, "upper": 100}
-    made = service.upload(SPEC | {"columns": [column, *SPEC["columns"][1:]]}, people().replace(b"age", name.encode()))
-    assert made.status_code == 201, made.text
-    assert any(repr(name) in warning for warning in made.json()["warnings"]) == suspect
+    response = service.upload(
+        SPEC | {"columns": [column, *SPEC["columns"][1:]]}, people().replace(b"age", name.encode())
+    )
+    assert response.status_code == 201, response.text
+    assert any(repr(name) in warning for warning in response.json()["warnings"]) == suspect
 
 
 @pytest.mark.slow
@@ -221,9 +225,9 @@ def test_terms_are_computed_in_the_slots_of_persons(service: Service) -> None:
     dataset = register(service, "terms", visits(4))
     terms = [{"factors": [{"column": "age"}]}, {"factors": [{"column": "age"}, {"column": "sex"}]}]
     request = JOB | {"dataset": dataset["id"], "terms": terms, "method": {"name": "dp_gd"}}
-    made = service.call("analyst", "POST", "/v1/jobs", json=request)
-    assert made.status_code == 202, made.text
-    job = service.finished(made.json()["id"])
+    response = service.call("analyst", "POST", "/v1/jobs", json=request)
+    assert response.status_code == 202, response.text
+    job = service.finished(response.json()["id"])
     assert job["state"] == "done"
     model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert (len(model["coefficients"]), model["privacy"]["persons"]) == (2, N)

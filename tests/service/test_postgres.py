@@ -48,33 +48,33 @@ def world(tmp_path: Path) -> World:
     return World.at(tmp_path / "home")
 
 
-def _ended(connection: Any) -> None:
-    """The server ends this session, as a restart or an operator would."""
-    with closing(psycopg.connect(connection.info.dsn, autocommit=True)) as other:
-        other.execute("select pg_terminate_backend(%s, 5000)", [connection.info.backend_pid])
+def _end_session(connection: Any) -> None:
+    """Let the server end this session, as a restart or an operator does."""
+    with closing(psycopg.connect(connection.info.dsn, autocommit=True)) as administrator:
+        administrator.execute("select pg_terminate_backend(%s, 5000)", [connection.info.backend_pid])
 
 
 @contextmanager
 def _lost_at(database: Database, statement: int) -> Iterator[None]:
-    """The link goes before the n-th statement of the next write; past the last, the answer to the commit is lost."""
-    left, engine = statement, writer(database)
+    """Lose the connection before the n-th statement of the next write, or the commit's answer after the last."""
+    remaining, engine = statement, writer(database)
     commit = engine.dialect.do_commit
 
     def count(connection: sa.Connection, *_: Any) -> None:
-        nonlocal left
-        if left == 0:
-            _ended(connection.connection.dbapi_connection)
-        left -= 1
+        nonlocal remaining
+        if remaining == 0:
+            _end_session(connection.connection.dbapi_connection)
+        remaining -= 1
 
     def unheard(connection: Any) -> None:
-        nonlocal left
-        if left == 0:
-            _ended(connection.driver_connection)
+        nonlocal remaining
+        if remaining == 0:
+            _end_session(connection.driver_connection)
         commit(connection)
-        if left == 1:
+        if remaining == 1:
             connection.driver_connection.close()
             raise psycopg.OperationalError("the answer was lost")
-        left -= 2
+        remaining -= 2
 
     sa.event.listen(engine, "before_cursor_execute", count)
     engine.dialect.do_commit = unheard  # type: ignore[method-assign, assignment]
@@ -89,23 +89,23 @@ LOST = ("submit", "claim", "release", "cancel_queued", "delete")
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_link_lost_at_any_statement_leaves_all_or_nothing(name: str, tmp_path: Path) -> None:
-    """At each statement, at the commit, and after it, where the caller cannot know; asked again, it is done once."""
+def test_a_connection_lost_at_any_statement_leaves_all_or_nothing(name: str, tmp_path: Path) -> None:
+    """It may be lost at a statement, at the commit or after it. A repeated request is executed once."""
     world = World.at(tmp_path / "home")
-    step, before, unheard = STEPS[name](world), world.dump(), 0
+    step, state_before, unheard = STEPS[name](world), world.dump(), 0
     for statement in range(100):
         try:
             with _lost_at(world.database, statement):
                 step()
         except Unavailable:
             world.check()
-            unheard += world.dump() != before
+            unheard += world.dump() != state_before
             if unheard:
                 break
         else:
             break
     assert statement >= 3, "there was something to lose"
-    assert unheard, "the last of them was committed, and nobody heard of it"
+    assert unheard, "the last step was committed without an answer"
     everything_ends(world)
 
 
@@ -127,8 +127,8 @@ def test_a_claim_that_nobody_heard_of_is_run_after_all(tmp_path: Path) -> None:
 
 
 def test_a_claim_steps_through_the_queue(world: World) -> None:
-    """From one analyst to the next, by the index from the place where they are: never from its beginning."""
-    asked: list[tuple[str, Any]] = []
+    """It goes from one analyst to the next by an index, never from the index's beginning."""
+    queries: list[tuple[str, Any]] = []
     dataset = world.dataset()
     people = [world.analyst.id, *(world.join(f"analyst {n}").id for n in range(9))]
     world.submit(dataset)
@@ -139,12 +139,12 @@ def test_a_claim_steps_through_the_queue(world: World) -> None:
 
         @sa.event.listens_for(connection, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
-            asked.append((statement, parameters))
+            queries.append((statement, parameters))
 
         assert claims.claimable(connection, [], (), claims.NO_LIMITS) is not None
         plans = [
             "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
-            for statement, values in list(asked)
+            for statement, values in list(queries)
             if "RECURSIVE" in statement
         ]
     steps = [step.partition("Index Cond: ")[2] for plan in plans for step in plan.split("ix_jobs_queued")[1:]]
@@ -153,28 +153,28 @@ def test_a_claim_steps_through_the_queue(world: World) -> None:
 
 
 def test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_runs(tmp_path: Path) -> None:
-    """Never both: by another server, between what a look saw and the lock of the ledger. Either order is one."""
+    """Another server cancels it between the claim's reads and the lock of the ledger. Never do both happen."""
     world = World.at(tmp_path / "home")
-    other, dataset = World.at(tmp_path / "home"), world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
+    neighbour, dataset = World.at(tmp_path / "home"), world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     engine, refunded = writer(world.database), Counter[bool]()
     world.release(dataset)
 
     def is_over_or_locked_out(cancelling: threading.Thread) -> bool:
-        with other.database.read() as connection:
+        with neighbour.database.read() as connection:
             locked = connection.scalar(sa.text("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"))
         return bool(locked) or not cancelling.is_alive()
 
     for statement in range(100):
-        left, cancelling = statement, None
+        remaining, cancelling = statement, None
         job = world.submit(dataset, privacy={"epsilon": 0.1}).id
 
         def cancel(*_: Any, job: str = job) -> None:
-            nonlocal left, cancelling
-            if left == 0:
-                cancelling = threading.Thread(target=service.cancel, args=(other.database, world.analyst, job))
+            nonlocal remaining, cancelling
+            if remaining == 0:
+                cancelling = threading.Thread(target=service.cancel, args=(neighbour.database, world.analyst, job))
                 cancelling.start()
                 until(partial(is_over_or_locked_out, cancelling))
-            left -= 1
+            remaining -= 1
 
         sa.event.listen(engine, "before_cursor_execute", cancel)
         try:
@@ -188,66 +188,72 @@ def test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_ru
         world.check()
     assert refunded[True] > 2, "before the lock"
     assert refunded[False] > 2, "and behind it"
-    other.database.close()
+    neighbour.database.close()
 
 
-def test_while_it_is_away_requests_are_told_to_come_back_and_nothing_is_lost(
+def test_without_the_database_requests_get_503_and_nothing_is_lost(
     tmp_path: Path, make_service: MakeService, cluster: Cluster
 ) -> None:
     with make_service(tmp_path / "home") as service:
-        asked: dict[str, Any] = {"json": JOB | {"dataset": service.dataset()}, "headers": {"Idempotency-Key": "k"}}
-        done = service.finished(service.call("analyst", "POST", "/v1/jobs", **asked).json()["id"])
-        again = asked | {"headers": {"Idempotency-Key": "k2"}}
+        request: dict[str, Any] = {"json": JOB | {"dataset": service.dataset()}, "headers": {"Idempotency-Key": "k"}}
+        finished = service.finished(service.call("analyst", "POST", "/v1/jobs", **request).json()["id"])
+        again = request | {"headers": {"Idempotency-Key": "k2"}}
         cluster.stop(signal.SIGKILL)
-        for call in (("POST", "/v1/jobs", again), ("GET", f"/v1/jobs/{done['id']}", {}), ("GET", "/v1/datasets", {})):
+        for call in (
+            ("POST", "/v1/jobs", again),
+            ("GET", f"/v1/jobs/{finished['id']}", {}),
+            ("GET", "/v1/datasets", {}),
+        ):
             answer = service.call("analyst", call[0], call[1], **call[2])
             assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
             assert int(answer.headers["Retry-After"]) > 0
         assert service.client.get("/health/ready").status_code == 503
         assert service.client.get("/health/live").status_code == 200
         cluster.start()
-        made = service.call("analyst", "POST", "/v1/jobs", **again)
-        assert made.status_code == 202
-        assert service.finished(made.json()["id"])["state"] == service.finished(done["id"])["state"] == "done"
+        response = service.call("analyst", "POST", "/v1/jobs", **again)
+        assert response.status_code == 202
+        assert service.finished(response.json()["id"])["state"] == service.finished(finished["id"])["state"] == "done"
         until(lambda: service.client.get("/health/ready").status_code == 200)
 
 
-def test_whoever_waits_too_long_for_a_ledger_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that was stopped with the lock in hand; others' ledgers go on meanwhile."""
+def test_a_request_that_waits_too_long_for_a_ledger_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped writer holds the lock of one ledger. Other ledgers accept jobs meanwhile."""
     monkeypatch.setitem(postgres._WRITER_TIMEOUTS, "lock_timeout", "300ms")
     world = World.at(tmp_path / "home")
     first, second = world.dataset(), world.dataset()
-    other = World.at(tmp_path / "home")
+    neighbour = World.at(tmp_path / "home")
     with world.database.write() as connection:
         ledger.lock(connection, datasets.c.id == first)
         with pytest.raises(Unavailable):
-            other.submit(first)
-        assert other.submit(second).state == "queued"
-    assert other.submit(first).state == "queued"
-    other.database.close()
+            neighbour.submit(first)
+        assert neighbour.submit(second).state == "queued"
+    assert neighbour.submit(first).state == "queued"
+    neighbour.database.close()
 
 
 def test_a_writer_that_was_stopped_loses_lock_and_write(tmp_path: Path) -> None:
-    """SIGSTOP in the middle of a transaction: others go on, and when it wakes nothing of it is there."""
+    """Other servers continue after a SIGSTOP in a transaction, whose changes are rolled back."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
-    other = World.at(tmp_path / "home")
+    neighbour = World.at(tmp_path / "home")
     limit = "idle_in_transaction_session_timeout"
 
     def stopped() -> None:
         with world.database.write() as connection:
             assert connection.scalar(sa.text(f"show {limit}")) == "1min"
-            connection.execute(sa.text(f"set local {limit} = '300ms'"))  # of this one, or what is slow is cut off too
+            connection.execute(
+                sa.text(f"set local {limit} = '300ms'")
+            )  # for this transaction only, so that slow ones are not cut off
             ledger.lock(connection, datasets.c.id == dataset)
             connection.execute(sa.update(datasets).values(name="lost"))
-            assert other.submit(dataset).state == "queued"
+            assert neighbour.submit(dataset).state == "queued"
 
     with pytest.raises(Unavailable):
         stopped()
     world.check()
     with world.database.read() as connection:
         assert connection.scalars(sa.select(datasets.c.name)).all() == ["people 1"]
-    other.database.close()
+    neighbour.database.close()
 
 
 def test_without_room_it_says_so(tmp_path: Path) -> None:
@@ -278,9 +284,9 @@ def test_nothing_of_the_address_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 
 def _verified(home: Path) -> object:
     """Return the exit code of `purse ledger verify`."""
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as leaving:
         main(["ledger", "verify", "--home", str(home), "--json"])
-    return ended.value.code
+    return leaving.value.code
 
 
 def test_a_dump_is_restored_as_the_page_says_and_an_older_one_is_caught(
@@ -342,30 +348,30 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def _copy(world: World, capsys: pytest.CaptureFixture[str]) -> Any:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as leaving:
         main(["db", "copy", "--home", str(world.settings.home), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    return told if ended.value.code == 0 else told["detail"]
+    answer = json.loads(capsys.readouterr().out)
+    return answer if leaving.value.code == 0 else answer["detail"]
 
 
-def test_an_installation_moves_whole(
+def test_an_installation_moves_as_a_whole(
     moved: World, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every row; its home, its keys and its epoch go on with it, and the old database is nobody's from then on."""
-    with psycopg.connect(cluster.url("purse"), autocommit=True) as other:
-        other.execute("create table somebodys (x int)")
+    """Every row moves. The home keeps its keys and its epoch, and the old database is refused from then on."""
+    with psycopg.connect(cluster.url("purse"), autocommit=True) as target:
+        target.execute("create table somebodys (x int)")
         assert "empty database" in _copy(moved, capsys)
-        other.execute("drop table somebodys")
+        target.execute("drop table somebodys")
     with moved.database.read() as connection:
-        before = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
-    told = _copy(moved, capsys)
-    assert (len(told["ledgers"]), told["receipts"], told["rows"]["jobs"]) == (1, 1, 2)
+        rows_before = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
+    report = _copy(moved, capsys)
+    assert (len(report["ledgers"]), report["receipts"], report["rows"]["jobs"]) == (1, 1, 2)
     world = World.at(tmp_path / "home")
     with world.database.read() as connection:
-        after = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
-    assert [set(rows) for rows in before] == [set(rows) for rows in after]
+        rows_after = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
+    assert [set(rows) for rows in rows_before] == [set(rows) for rows in rows_after]
     Epoch.open(world.settings, world.database)
-    [dataset, _] = [row.id for row in before[metadata.sorted_tables.index(datasets)]]
+    [dataset, _] = [row.id for row in rows_before[metadata.sorted_tables.index(datasets)]]
     world.submit(dataset, key="next")
     with world.database.read() as connection:
         assert sorted(connection.scalars(sa.select(jobs.c.number))) == [1, 2, 3]
@@ -378,7 +384,9 @@ def test_an_installation_moves_whole(
         World.at(tmp_path / "home")
 
 
-def test_what_does_not_hold_does_not_move(moved: World, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_inconsistent_database_is_not_copied(
+    moved: World, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     spoils = {
         "jobs.receipt": "no key of the home signed its receipt",
         "ledgers.state": "thresholds",
@@ -389,8 +397,8 @@ def test_what_does_not_hold_does_not_move(moved: World, cluster: Cluster, capsys
         with moved.database.write() as connection:
             spoiled = f"update {table} set {column} = replace({column}, '1', '2') where {column} is not null"
             connection.execute(sa.text(spoiled))
-        told = _copy(moved, capsys)
-        assert "nothing was copied" in told
-        assert wrong in told
+        detail = _copy(moved, capsys)
+        assert "nothing was copied" in detail
+        assert wrong in detail
         with psycopg.connect(cluster.url("purse")) as target:
             assert target.execute("select count(*) from pg_tables where schemaname = 'public'").fetchone() == (0,)

@@ -45,8 +45,8 @@ MEDIAN = {"method": {"name": "quantiles", "shares": [0.5]}, "columns": ["age"], 
 def _quote(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
     answer = _post(service, "quotes", dataset, body, **changes)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    quote: dict[str, Any] = answer.json()
+    return quote
 
 
 def _done(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def _done(service: Service, dataset: str, body: dict[str, Any], **changes: Any) 
 def _get(service: Service, path: str, role: str = "analyst") -> dict[str, Any]:
     answer = service.call(role, "GET", f"/v1/{path}")
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def _budget(service: Service, dataset: str) -> dict[str, Any]:
@@ -83,11 +83,13 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         job = _done(service, dataset, PROFILE)
         assert (job["kind"], job["quote"]) == ("profile", price)
         assert _budget(service, dataset)["remaining"] == price["remaining_after"]
-        found = service.call(_rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile")  # it is the dataset's
-        published = found.json()
+        response = service.call(
+            _rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile"
+        )  # a profile belongs to the dataset
+        published = response.json()
         assert [told["column"]["name"] for told in published["columns"]] == ["age", "sex", "income"]
         receipt = _get(service, f"jobs/{job['id']}/receipt", "rival")
-        assert receipt["receipt"]["model_sha256"] == hashlib.sha256(found.content).hexdigest()
+        assert receipt["receipt"]["model_sha256"] == hashlib.sha256(response.content).hexdigest()
         assert receipt["receipt"]["epsilon"] == published["privacy"]["epsilon"] <= 0.3
         assert receipt["receipt"]["method"] == {"name": "profile", "bins": 10}
         assert {query["name"] for query in receipt["receipt"]["queries"]} == {*MOMENTS, "histograms"}
@@ -99,7 +101,7 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
 
     with make_service(home) as service:  # started again
         price = _quote(service, dataset, REUSED)
-        used = {"job": job["id"], "sha256": hashlib.sha256(found.content).hexdigest()}
+        used = {"job": job["id"], "sha256": hashlib.sha256(response.content).hexdigest()}
         assert price["preparation"]["name"] == "profile"
         assert price["preparation"]["profile"] == used
         (training,) = price["queries"]
@@ -165,42 +167,42 @@ def test_the_latest_is_taken_and_fixed_by_its_id(shared: Service) -> None:
     assert spec.preparation.moments.center[0] == published["columns"][0]["moments"]["center"][0]
 
 
-def test_what_cannot_be_had_is_refused_in_a_sentence_and_charges_nothing(service: Service) -> None:
-    dataset, other = service.dataset(), service.dataset()
-    elsewhere = _done(service, other, PROFILE)["id"]
-    trained = _done(service, other, JOB | {"method": {"name": "dp_gd", "steps": 2}})["id"]
-    before = service.durable(dataset)
+def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: Service) -> None:
+    dataset, other_dataset = service.dataset(), service.dataset()
+    elsewhere = _done(service, other_dataset, PROFILE)["id"]
+    trained = _done(service, other_dataset, JOB | {"method": {"name": "dp_gd", "steps": 2}})["id"]
+    state_before = service.durable(dataset)
 
     def refused(body: dict[str, Any], **changes: Any) -> tuple[int, str, str]:
         quoted, submitted = (_post(service, path, dataset, body, **changes) for path in ("quotes", "jobs"))
         assert quoted.json() == submitted.json()
-        told = quoted.json()
-        said = " ".join([told["detail"], *(f"{v['where']} {v['what']}" for v in told.get("violations") or ())])
-        return quoted.status_code, told["code"], said
+        problem = quoted.json()
+        text = " ".join([problem["detail"], *(f"{v['where']} {v['what']}" for v in problem.get("violations") or ())])
+        return quoted.status_code, problem["code"], text
 
     def asked(job: str) -> dict[str, Any]:
         return {"preparation": {"name": "profile", "job": job}}
 
-    status, code, said = refused(REUSED)
+    status, code, text = refused(REUSED)
     assert (status, code) == (422, "invalid_request")
-    assert "no profile" in said
+    assert "no profile" in text
     assert "no profile" in refused(REUSED, **asked(elsewhere))[2]
     for unknown in ("job_x", trained):
         assert "no profile" in refused(REUSED, **asked(unknown))[2]
-    _, code, said = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
-    assert (code, "delta > 0" in said) == ("unsupported_combination", True)
+    _, code, text = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
+    assert (code, "delta > 0" in text) == ("unsupported_combination", True)
     assert "body.target" in refused(PROFILE, target="income")[2]
     assert "body.method.profile.bins" in refused(PROFILE, method={"name": "profile", "bins": 0})[2]
     assert "body.target" in refused({key: value for key, value in JOB.items() if key != "target"})[2]
-    assert service.durable(dataset) == before
+    assert service.durable(dataset) == state_before
 
     profile = _done(service, dataset, PROFILE)["id"]
-    before = service.durable(dataset)
-    _, code, said = refused(REUSED, privacy={"epsilon": 0.5, "delta": 0.0})
-    assert (code, "delta > 0" in said) == ("unsupported_combination", True)
-    _, code, said = refused(REUSED, row_norm=0.5)
-    assert (code, "row_norm" in said) == ("unsupported_combination", True)
-    assert service.durable(dataset) == before
+    state_before = service.durable(dataset)
+    _, code, text = refused(REUSED, privacy={"epsilon": 0.5, "delta": 0.0})
+    assert (code, "delta > 0" in text) == ("unsupported_combination", True)
+    _, code, text = refused(REUSED, row_norm=0.5)
+    assert (code, "row_norm" in text) == ("unsupported_combination", True)
+    assert service.durable(dataset) == state_before
     assert _get(service, f"datasets/{dataset}")["profile"] == profile
 
 
@@ -235,19 +237,21 @@ def test_models_and_profiles_are_not_taken_for_one_another(shared: Service) -> N
 
 
 def test_prices_are_functions_of_public_facts(shared: Service) -> None:
-    """Two datasets of one declaration and as many records, with other values: the quotes are the same but for names."""
+    """Two datasets of one declaration and size, with different values, have the same quotes except for names."""
 
     def told(name: str, file: bytes) -> tuple[Any, Any]:
         dataset = shared.upload(SPEC | {"name": name}, file).json()["id"]
         price = _quote(shared, dataset, PROFILE)
         _done(shared, dataset, PROFILE)
-        after = _quote(shared, dataset, REUSED, method={"name": "auto"})
-        used = after["preparation"].pop("profile")
+        reusing = _quote(shared, dataset, REUSED, method={"name": "auto"})
+        used = reusing["preparation"].pop("profile")
         assert len(used["sha256"]) == 64
-        return ({k: v for k, v in found.items() if k != "dataset"} for found in (price, after))  # type: ignore[return-value]
+        return ({k: v for k, v in found.items() if k != "dataset"} for found in (price, reusing))  # type: ignore[return-value]
 
-    same = b"age,sex,income\n" + b"100,m,high\n" * 180
-    assert [json.dumps(part) for part in told("ordinary", people(180))] == [json.dumps(p) for p in told("same", same)]
+    constant = b"age,sex,income\n" + b"100,m,high\n" * 180
+    assert [json.dumps(part) for part in told("ordinary", people(180))] == [
+        json.dumps(p) for p in told("same", constant)
+    ]
 
 
 def test_a_dataset_of_categories_alone_has_its_marginals(shared: Service) -> None:

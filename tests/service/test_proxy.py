@@ -31,19 +31,19 @@ def test_every_link_has_the_prefix(behind: Service) -> None:
     assert document["servers"] == [{"url": "/purse"}]
     assert all(path.startswith(("/v1/", "/health/", "/metrics", "/docs")) for path in document["paths"])
     assert 'href="openapi.json"' in behind.client.get("/purse/docs").text
-    made = behind.call("analyst", "POST", "/purse/v1/jobs", json=JOB | {"dataset": behind.dataset()})
-    assert made.headers["Location"] == f"/purse/v1/jobs/{made.json()['id']}"
-    assert behind.call("analyst", "GET", made.headers["Location"]).json()["id"] == made.json()["id"]
+    response = behind.call("analyst", "POST", "/purse/v1/jobs", json=JOB | {"dataset": behind.dataset()})
+    assert response.headers["Location"] == f"/purse/v1/jobs/{response.json()['id']}"
+    assert behind.call("analyst", "GET", response.headers["Location"]).json()["id"] == response.json()["id"]
 
 
 @pytest.mark.parametrize("prefix", ["", "/purse"])
-def test_a_proxy_may_take_the_prefix_away_or_leave_it(behind: Service, prefix: str) -> None:
+def test_a_proxy_may_strip_the_prefix_or_keep_it(behind: Service, prefix: str) -> None:
     assert behind.client.get(f"{prefix}/health/live").status_code == 200
     refused = behind.client.request("BREW", f"{prefix}/v1/tokens")
     assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, HEAD, POST")
-    told = behind.call("auditor", "GET", f"{prefix}/metrics").text
-    assert 'route="/health/live"' in told
-    assert 'route="/purse' not in told, "a route is its template, whatever stands before it"
+    metrics = behind.call("auditor", "GET", f"{prefix}/metrics").text
+    assert 'route="/health/live"' in metrics
+    assert 'route="/purse' not in metrics, "a route is its template without the prefix"
     assert behind.client.get("/elsewhere/health/live").status_code == 404
 
 
@@ -69,15 +69,15 @@ def test_the_client_takes_an_address_with_a_prefix(tmp_path: Path) -> None:
         ("10.0.0.0/8", "10.1.2.3", True),
     ],
 )
-def test_forwarded_headers_are_believed_of_trusted_peers_alone(
+def test_forwarded_headers_of_trusted_peers_only_are_used(
     monkeypatch: pytest.MonkeyPatch, trusted: str | None, peer: str, believed: bool
 ) -> None:
     """A caller that is not a trusted proxy could write any address into these headers."""
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn's own, which has no say here
-    seen: list[tuple[str, Any]] = []
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn's own setting, which is not used here
+    clients: list[tuple[str, Any]] = []
 
     async def app(scope: Any, _receive: Any, _send: Any) -> None:
-        seen.append((scope["scheme"], scope["client"]))
+        clients.append((scope["scheme"], scope["client"]))
 
     headers = [(b"x-forwarded-for", b"192.0.2.7, 203.0.113.9"), (b"x-forwarded-proto", b"https")]
     scope = {"type": "http", "scheme": "http", "client": (peer, 5), "headers": headers}
@@ -85,7 +85,7 @@ def test_forwarded_headers_are_believed_of_trusted_peers_alone(
     config.app = app
     config.load()
     asyncio.run(config.loaded_app(scope, None, None))
-    assert seen == [("https", ("203.0.113.9", 0)) if believed else ("http", (peer, 5))]
+    assert clients == [("https", ("203.0.113.9", 0)) if believed else ("http", (peer, 5))]
 
 
 @pytest.mark.parametrize("wrong", ["*", "everybody", "10.0.0.0/8,", "10.0.0.1/8"])

@@ -34,9 +34,9 @@ def receipt_of(service: Service, job: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [{"name": "output_perturbation"}, {"name": "auto"}])
-def test_two_halves_of_a_pure_budget_and_then_nothing(shared: Service, method: dict[str, Any]) -> None:
+def test_two_halves_use_up_a_pure_budget(shared: Service, method: dict[str, Any]) -> None:
     dataset = shared.dataset(budget=PURE)
-    for done in (1, 2):
+    for number in (1, 2):
         answer = submitted(shared, dataset, method=method, **STRONG)
         assert answer.status_code == 202, answer.text
         quote = answer.json()["quote"]
@@ -52,8 +52,8 @@ def test_two_halves_of_a_pure_budget_and_then_nothing(shared: Service, method: d
         assert verify(document, shared.app.state.services.keys.jwks()).holds
         assert shared.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"]
         budget = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()
-        assert budget["spent"]["epsilon"] == pytest.approx(0.5 * done, rel=1e-6)
-        assert budget["remaining"]["epsilon"] == pytest.approx(1 - 0.5 * done, abs=1e-6)
+        assert budget["spent"]["epsilon"] == pytest.approx(0.5 * number, rel=1e-6)
+        assert budget["remaining"]["epsilon"] == pytest.approx(1 - 0.5 * number, abs=1e-6)
         assert budget["remaining"]["delta"] == 0.0
     refused = submitted(shared, dataset, privacy={"epsilon": 0.001}, method=method, **STRONG)
     assert refused.status_code == 409

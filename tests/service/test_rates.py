@@ -33,10 +33,10 @@ def _cheap_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 def service(tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock) -> Iterator[Service]:
     """Three requests a second of one caller and of one address; the clock stands."""
     home = tmp_path_factory.mktemp("rates") / "home"
-    with make_service(home, clock=clock, caller_rate=3, stranger_rate=3, total_rate=1000) as found:
-        for role in found.tokens:
-            found.call(role, "GET", "/v1/datasets")
-        yield found
+    with make_service(home, clock=clock, caller_rate=3, stranger_rate=3, total_rate=1000) as limited:
+        for role in limited.tokens:
+            limited.call(role, "GET", "/v1/datasets")
+        yield limited
 
 
 def _drain(service: Service, role: str | None, path: str = "/v1/keys") -> httpx.Response:
@@ -58,8 +58,8 @@ def _is_refused(answer: httpx.Response, kind: str, quota: int = QUOTA) -> bool:
     return True
 
 
-def test_every_route_refuses_whoever_asks_too_often(service: Service, clock: HeldClock) -> None:
-    """A caller by any of its requests, a stranger by any address's; others are served, and so are probes."""
+def test_every_route_refuses_too_many_requests(service: Service, clock: HeldClock) -> None:
+    """A caller is limited over all of its requests, a stranger by address. Other callers and probes are served."""
     assert _is_refused(_drain(service, "analyst", "/v1/datasets"), "caller")
     for method, route in EVERY:
         refused = _is_refused(service.call("analyst", method, example_path(route)), "caller")
@@ -71,35 +71,35 @@ def test_every_route_refuses_whoever_asks_too_often(service: Service, clock: Hel
     for method, route in PROTECTED:
         assert _is_refused(service.call(None, method, example_path(route)), "address")
     assert service.call("auditor", "GET", "/v1/datasets").status_code == 200, "a known caller has no address"
-    another = TestClient(service.app, client=("192.0.2.7", 1))
-    assert another.get("/v1/keys").status_code == 200
+    other_address = TestClient(service.app, client=("192.0.2.7", 1))
+    assert other_address.get("/v1/keys").status_code == 200
     clock.pass_(1.1)
     assert service.call("analyst", "GET", "/v1/datasets").status_code == 200
     assert service.call(None, "GET", "/v1/keys").status_code == 200
 
 
-def test_an_answer_says_how_many_are_left(service: Service, clock: HeldClock) -> None:
+def test_an_answer_states_the_remaining_requests(service: Service, clock: HeldClock) -> None:
     clock.pass_(20)
-    for left in (29, 28, 27):
+    for remaining in (29, 28, 27):
         answer = service.call("analyst", "GET", "/v1/datasets")
-        assert answer.headers["RateLimit"] == f'"caller";r={left};t={-(-(QUOTA - left) // 3)}'
+        assert answer.headers["RateLimit"] == f'"caller";r={remaining};t={-(-(QUOTA - remaining) // 3)}'
         assert answer.headers["RateLimit-Policy"] == f'"caller";q={QUOTA};w=10'
     assert "RateLimit" not in service.call(None, "GET", "/health/live").headers
 
 
-def test_guessing_tokens_is_an_addresss_and_slow(service: Service) -> None:
+def test_guesses_of_tokens_are_limited_by_address(service: Service) -> None:
     service.tokens |= {str(guess): f"purse_{guess}" for guess in range(QUOTA + 1)}
-    told = [service.call(str(guess), "GET", "/v1/datasets").status_code for guess in range(QUOTA + 1)]
-    assert set(told) == {401, 429}
-    assert told == sorted(told)
+    statuses = [service.call(str(guess), "GET", "/v1/datasets").status_code for guess in range(QUOTA + 1)]
+    assert set(statuses) == {401, 429}
+    assert statuses == sorted(statuses)
     assert service.call("analyst", "GET", "/v1/datasets").status_code == 200
 
 
 def test_a_revoked_token_is_a_guess_like_any_other(service: Service, clock: HeldClock) -> None:
     """A person who found a revoked token cannot use up the limits of its identity."""
     clock.pass_(20)
-    found = {one["name"]: one["id"] for one in service.call("steward", "GET", "/v1/tokens").json()["items"]}
-    assert service.call("steward", "DELETE", f"/v1/tokens/{found['the analyst']}").status_code == 204
+    tokens = {one["name"]: one["id"] for one in service.call("steward", "GET", "/v1/tokens").json()["items"]}
+    assert service.call("steward", "DELETE", f"/v1/tokens/{tokens['the analyst']}").status_code == 204
     first, second = (service.call("analyst", "GET", "/v1/datasets") for _ in range(2))
     assert first.status_code == second.status_code == 401
     assert first.headers["RateLimit"].startswith('"caller"')
@@ -108,26 +108,26 @@ def test_a_revoked_token_is_a_guess_like_any_other(service: Service, clock: Held
 
 def test_tokens_of_one_identity_share_a_bucket(service: Service, clock: HeldClock) -> None:
     clock.pass_(20)
-    made = service.call("steward", "POST", "/v1/tokens", json={"name": "the analyst", "role": "analyst"})
-    service.tokens["again"] = made.json()["token"]
+    response = service.call("steward", "POST", "/v1/tokens", json={"name": "the analyst", "role": "analyst"})
+    service.tokens["again"] = response.json()["token"]
     service.call("again", "GET", "/v1/datasets")
     assert _is_refused(_drain(service, "again", "/v1/datasets"), "caller")
     assert _is_refused(service.call("analyst", "GET", "/v1/datasets"), "caller")
 
 
-def test_all_together_are_bounded_and_probes_are_not(
+def test_all_requests_together_are_bounded_except_probes(
     tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock
 ) -> None:
-    """Strangers have half of it, so that callers still have theirs."""
+    """Strangers get half of the rate, so that callers are still served."""
     with make_service(tmp_path_factory.mktemp("all") / "home", clock=clock, total_rate=4) as service:
         clock.pass_(20)
         service.call("analyst", "GET", "/v1/datasets")
-        told = [service.call(None, "GET", "/v1/keys") for _ in range(25)]
-        assert {answer.status_code for answer in told} == {200, 503}
-        assert (told[-1].json()["code"], told[-1].headers["Retry-After"]) == ("overloaded", "1")
-        told = [service.call("analyst", "GET", "/v1/datasets") for _ in range(30)]
-        assert [answer.status_code for answer in told[:5]] == [200] * 5
-        assert told[-1].status_code == 503
+        responses = [service.call(None, "GET", "/v1/keys") for _ in range(25)]
+        assert {answer.status_code for answer in responses} == {200, 503}
+        assert (responses[-1].json()["code"], responses[-1].headers["Retry-After"]) == ("overloaded", "1")
+        responses = [service.call("analyst", "GET", "/v1/datasets") for _ in range(30)]
+        assert [answer.status_code for answer in responses[:5]] == [200] * 5
+        assert responses[-1].status_code == 503
         for path in UNLIMITED:
             assert service.call(None, "GET", path).status_code == 200
 
@@ -140,8 +140,8 @@ def test_probes_are_known_behind_a_prefix_too(
     ) as service:
         assert _is_refused(_drain(service, None), "address", quota=10)
         for path in UNLIMITED:
-            for asked in (path, f"/purse{path}"):
-                assert service.call(None, "GET", asked).status_code == 200
+            for probe in (path, f"/purse{path}"):
+                assert service.call(None, "GET", probe).status_code == 200
 
 
 def test_uploads_are_so_many_at_once(service: Service) -> None:

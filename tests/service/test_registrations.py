@@ -63,13 +63,15 @@ HASHED = {
 def _alter(world: World, dataset: str, change: Callable[[dict[str, Any]], None]) -> None:
     columns = ("rows", "spec", "folder", "holdout_of")
     with world.database.write() as connection:
-        found = connection.execute(sa.text("select * from datasets where id = :id"), {"id": dataset}).mappings().one()
-        before = {name: found[name] for name in columns}
-        after = dict(before)
-        change(after)
-        assert after != before
+        stored = connection.execute(sa.text("select * from datasets where id = :id"), {"id": dataset}).mappings().one()
+        columns_before = {name: stored[name] for name in columns}
+        columns_after = dict(columns_before)
+        change(columns_after)
+        assert columns_after != columns_before
         assignments = ", ".join(f"{name} = :{name}" for name in columns)
-        connection.execute(sa.text(f"update datasets set {assignments} where id = :id"), {"id": dataset, **after})
+        connection.execute(
+            sa.text(f"update datasets set {assignments} where id = :id"), {"id": dataset, **columns_after}
+        )
 
 
 def _refused(world: World, dataset: str, change: Callable[[dict[str, Any]], None]) -> None:
@@ -149,11 +151,13 @@ def test_a_changed_row_of_a_holdout_set_or_an_erased_dataset_is_refused_at_the_s
         audit.refuse_unsound(world.database)
 
 
-def test_a_dataset_that_was_moved_to_another_ledger_is_charged_to_none(world: World) -> None:
-    dataset, other = world.dataset(), world.dataset()
+def test_a_dataset_that_was_moved_to_another_ledger_is_refused(world: World) -> None:
+    dataset, other_dataset = world.dataset(), world.dataset()
     priced = world.priced(dataset, privacy={"epsilon": 0.2})
     with world.database.write() as connection:
-        connection.execute(sa.text("update datasets set ledger_id = :o where id = :d"), {"o": other, "d": dataset})
+        connection.execute(
+            sa.text("update datasets set ledger_id = :o where id = :d"), {"o": other_dataset, "d": dataset}
+        )
     with pytest.raises(ApiError, match="dataset_damaged"):
         jobs.submit(world.database, world.analyst, "key", priced)
     assert all(audit.verify(world.database).values())
@@ -199,13 +203,13 @@ def test_a_job_that_is_not_as_charged_fails(world: World, statement: str, is_rel
 
 def test_a_cancelled_job_is_refunded_what_the_ledger_charged(world: World) -> None:
     dataset = world.dataset()
-    before = world.submit(dataset, privacy={"epsilon": 0.2}).quote.remaining
+    remaining_before = world.submit(dataset, privacy={"epsilon": 0.2}).quote.remaining
     job = world.submit(dataset, privacy={"epsilon": 0.1})
     with world.database.write() as connection:
         larger = "update jobs set charge = (select charge from jobs order by number limit 1)"
         assert connection.execute(sa.text(larger)).rowcount == 2
     jobs.cancel(world.database, world.analyst, job.id)
-    assert world.submit(dataset, privacy={"epsilon": 0.1}).quote.remaining.epsilon < before.epsilon
+    assert world.submit(dataset, privacy={"epsilon": 0.1}).quote.remaining.epsilon < remaining_before.epsilon
     audit.refuse_unsound(world.database)
 
 

@@ -20,8 +20,8 @@ ZERO: dict[str, Any] = {"neighbors": "zero_out"}
 def _post(service: Service, path: str, dataset: str, body: dict[str, Any]) -> dict[str, Any]:
     answer = service.call("analyst", "POST", f"/v1/{path}", json=body | {"dataset": dataset})
     assert answer.status_code in (200, 202), answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def _worth(said: dict[str, Any]) -> None:
@@ -35,23 +35,23 @@ def _worth(said: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_a_dataset_of_blank_records_from_its_ledger_to_its_receipt(service: Service) -> None:
-    near, far = service.dataset(**ZERO), service.dataset()
-    for where in (f"/v1/datasets/{near}/budget", f"/v1/datasets/{near}"):
-        found = service.call("analyst", "GET", where).json()
-        _worth(found.get("budget", found))
-    plain = service.call("analyst", "GET", f"/v1/datasets/{far}/budget").json()
-    same = {"neighbors": "zero_out", "epsilon": plain["epsilon"], "delta": plain["delta"]}
-    assert (plain["neighbors"], plain["elsewhere"]) == ("replace_one", same)
-    ledger = service.call("auditor", "GET", f"/v1/datasets/{near}/ledger").json()["items"]
+def test_a_zero_out_dataset_from_its_ledger_to_its_receipt(service: Service) -> None:
+    zeroed, replaced = service.dataset(**ZERO), service.dataset()
+    for where in (f"/v1/datasets/{zeroed}/budget", f"/v1/datasets/{zeroed}"):
+        document = service.call("analyst", "GET", where).json()
+        _worth(document.get("budget", document))
+    plain = service.call("analyst", "GET", f"/v1/datasets/{replaced}/budget").json()
+    equivalent = {"neighbors": "zero_out", "epsilon": plain["epsilon"], "delta": plain["delta"]}
+    assert (plain["neighbors"], plain["elsewhere"]) == ("replace_one", equivalent)
+    ledger = service.call("auditor", "GET", f"/v1/datasets/{zeroed}/ledger").json()["items"]
     assert ledger[0]["body"]["neighbors"] == "zero_out"
 
-    quotes = {dataset: _post(service, "quotes", dataset, GD) for dataset in (near, far)}
-    _worth(quotes[near])
-    less, more = (quotes[dataset]["queries"][0] for dataset in (near, far))
-    assert less["noise_multiplier"] == pytest.approx(more["noise_multiplier"] / 2, rel=1e-6)
+    quotes = {dataset: _post(service, "quotes", dataset, GD) for dataset in (zeroed, replaced)}
+    _worth(quotes[zeroed])
+    zeroed_query, replaced_query = (quotes[dataset]["queries"][0] for dataset in (zeroed, replaced))
+    assert zeroed_query["noise_multiplier"] == pytest.approx(replaced_query["noise_multiplier"] / 2, rel=1e-6)
 
-    job = service.finished(_post(service, "jobs", near, GD)["id"])
+    job = service.finished(_post(service, "jobs", zeroed, GD)["id"])
     assert job["state"] == "done"
     _worth(job["quote"])
     model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
@@ -73,10 +73,10 @@ def test_a_dataset_of_blank_records_from_its_ledger_to_its_receipt(service: Serv
 
 
 @pytest.mark.slow
-def test_a_profile_tells_its_neighbors(service: Service) -> None:
+def test_a_profile_states_its_neighbors(service: Service) -> None:
     dataset = service.dataset(**ZERO)
-    asked: dict[str, Any] = {"method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.3}}
-    job = service.finished(_post(service, "jobs", dataset, asked)["id"])
+    request: dict[str, Any] = {"method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.3}}
+    job = service.finished(_post(service, "jobs", dataset, request)["id"])
     profile = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/profile").json()
     assert profile["privacy"]["neighbors"] == "zero_out"
     reused = GD | {"preparation": {"name": "profile"}}
@@ -115,10 +115,10 @@ def test_a_job_holds_a_plan_of_its_problems_neighbors(tmp_path: Any) -> None:
             JobSpec.model_validate_json(forged)
 
 
-def test_what_would_promise_nothing_elsewhere_is_not_told() -> None:
+def test_an_equivalent_without_a_guarantee_is_not_stated() -> None:
     epsilon, delta = 13.0, 1e-6
-    told = elsewhere("zero_out", epsilon, delta)
-    assert told == Elsewhere(neighbors="replace_one", epsilon=26.0, delta=(1 + math.exp(13)) * 1e-6)
+    guarantee = elsewhere("zero_out", epsilon, delta)
+    assert guarantee == Elsewhere(neighbors="replace_one", epsilon=26.0, delta=(1 + math.exp(13)) * 1e-6)
     assert elsewhere("zero_out", 14.0, delta) is None
     assert "replace_one" not in str(lines("zero_out", 14.0, delta))
     assert elsewhere("zero_out", 100.0, 0.0) == Elsewhere(neighbors="replace_one", epsilon=200.0, delta=0.0)

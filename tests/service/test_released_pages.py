@@ -18,16 +18,16 @@ Row = tuple[str, ...]
 
 
 def _released(service: Service, path: str, body: dict[str, Any], kind: str) -> tuple[dict[str, Any], set[Row]]:
-    """The document that a request ends in, and the rows of all tables on the page of its job."""
-    asked = service.call("analyst", "POST", f"/v1/{path}", json=body)
-    assert asked.status_code == 202, asked.text
-    job = service.finished(asked.json()["id"])
+    """Return the document that a request releases, and the rows of all tables on the page of its job."""
+    response = service.call("analyst", "POST", f"/v1/{path}", json=body)
+    assert response.status_code == 202, response.text
+    job = service.finished(response.json()["id"])
     document = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{kind}").json()
     page = visit(service, service.tokens["analyst"], f"/pages/jobs/{job['id']}").text
-    found = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
-    cells = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in found)
-    told = ([unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells)
-    return document, {tuple(row[:-1] if row[-1:] == [""] else row) for row in told}  # a bar is drawn, not written
+    table_rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    cells = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in table_rows)
+    texts = ([unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells)
+    return document, {tuple(row[:-1] if row[-1:] == [""] else row) for row in texts}  # a bar is drawn, not written
 
 
 def whole(count: float) -> str:
@@ -35,7 +35,7 @@ def whole(count: float) -> str:
     return f"{round(count):,}"
 
 
-def _told(interval: dict[str, Any] | None) -> str:
+def interval_text(interval: dict[str, Any] | None) -> str:
     return (
         "–"
         if interval is None
@@ -50,80 +50,89 @@ def _statistic(service: Service, method: dict[str, Any], **changes: Any) -> tupl
 
 
 def test_counts_of_one_column_and_a_cross_table(shared: Service) -> None:
-    found, rows = _statistic(shared, {"name": "counts", "bins": 3}, columns=["age"])
-    edges = found["axes"][0]["edges"]
+    result, rows = _statistic(shared, {"name": "counts", "bins": 3}, columns=["age"])
+    edges = result["axes"][0]["edges"]
     parts = [f"{number(low, 3)} to {number(high, 3)}" for low, high in pairwise(edges)]
-    assert {(part, whole(count)) for part, count in zip(parts, found["counts"], strict=True)} <= rows
-    found, rows = _statistic(shared, {"name": "counts"}, columns=["sex", "income"])
-    cells = [whole(count) for count in found["counts"]]
+    assert {(part, whole(count)) for part, count in zip(parts, result["counts"], strict=True)} <= rows
+    result, rows = _statistic(shared, {"name": "counts"}, columns=["sex", "income"])
+    cells = [whole(count) for count in result["counts"]]
     assert {("", "low", "high", "(other)"), ("f", *cells[:3]), ("m", *cells[3:6]), ("(other)", *cells[6:])} <= rows
-    found, rows = _statistic(shared, {"name": "counts", "bins": 2}, columns=["sex", "income", "age"])
+    result, rows = _statistic(shared, {"name": "counts", "bins": 2}, columns=["sex", "income", "age"])
     names = [
         (s, i, a) for s in ("f", "m", "(other)") for i in ("low", "high", "(other)") for a in ("0 to 50", "50 to 100")
     ]
-    assert {(*name, whole(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
+    assert {(*name, whole(count)) for name, count in zip(names, result["counts"], strict=True)} <= rows
 
 
 def test_places_in_a_column_of_dates_are_dates(shared: Service) -> None:
     day = {"name": "day", "type": "number", "date": "days", "lower": "2024-01-01", "upper": "2024-12-31"}
     spec = SPEC | {"name": "days", "columns": [*SPEC["columns"], day]}
     file = "age,sex,income,day\n" + "".join(f"{20 + i % 60},f,low,2024-0{1 + i % 9}-11\n" for i in range(500))
-    made = shared.upload(spec, file.encode()).json()["id"]
-    shared.call("steward", "PUT", f"/v1/datasets/{made}/grants/the analyst")
+    dataset = shared.upload(spec, file.encode()).json()["id"]
+    shared.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/the analyst")
 
-    def told(interval: dict[str, float]) -> str:
+    def dated(interval: dict[str, float]) -> str:
         at, low, high = (date(1970, 1, 1) + timedelta(round(interval[end])) for end in ("value", "low", "high"))
         return f"{at} [{low}, {high}]"
 
-    found, rows = _statistic(shared, {"name": "means"}, dataset=made, columns=["age", "day"])
-    means = {one["column"]: one["mean"] for one in found["numbers"]}
-    assert {("day", told(means["day"])), ("age", _told(means["age"]))} <= rows
-    assert told(means["day"]).startswith("2024-")
-    found, rows = _statistic(shared, {"name": "quantiles"}, dataset=made, columns=["day"])
-    assert {("day", number(q["share"], 3), told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
-    found, rows = _statistic(shared, {"name": "profile"}, dataset=made)
-    of = next(one for one in found["columns"] if one["column"]["name"] == "day")
-    at = {quantile["share"]: quantile["at"] for quantile in of["quantiles"]}
-    assert ("day", told(of["mean"]), _told(of["std"]), *(told(at[share]) for share in (0.5, 0.05, 0.95))) in rows
+    result, rows = _statistic(shared, {"name": "means"}, dataset=dataset, columns=["age", "day"])
+    means = {one["column"]: one["mean"] for one in result["numbers"]}
+    assert {("day", dated(means["day"])), ("age", interval_text(means["age"]))} <= rows
+    assert dated(means["day"]).startswith("2024-")
+    result, rows = _statistic(shared, {"name": "quantiles"}, dataset=dataset, columns=["day"])
+    assert {("day", number(q["share"], 3), dated(q["at"])) for q in result["columns"][0]["quantiles"]} <= rows
+    result, rows = _statistic(shared, {"name": "profile"}, dataset=dataset)
+    day_column = next(one for one in result["columns"] if one["column"]["name"] == "day")
+    at = {quantile["share"]: quantile["at"] for quantile in day_column["quantiles"]}
+    assert (
+        "day",
+        dated(day_column["mean"]),
+        interval_text(day_column["std"]),
+        *(dated(at[share]) for share in (0.5, 0.05, 0.95)),
+    ) in rows
 
 
 def test_means_quantiles_and_correlations(shared: Service) -> None:
-    found, rows = _statistic(shared, {"name": "means"})
-    shares = {each["column"]["name"]: list(map(_told, each["shares"])) for each in found["categories"]}
-    assert ("age", _told(found["numbers"][0]["mean"])) in rows
+    result, rows = _statistic(shared, {"name": "means"})
+    shares = {each["column"]["name"]: list(map(interval_text, each["shares"])) for each in result["categories"]}
+    assert ("age", interval_text(result["numbers"][0]["mean"])) in rows
     assert set(zip(("f", "m", "(other)"), shares["sex"], strict=True)) <= rows
     assert set(zip(("low", "high", "(other)"), shares["income"], strict=True)) <= rows
-    found, rows = _statistic(shared, {"name": "quantiles"}, columns=["age"])
-    assert {("age", number(q["share"], 3), _told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
+    result, rows = _statistic(shared, {"name": "quantiles"}, columns=["age"])
+    assert {("age", number(q["share"], 3), interval_text(q["at"])) for q in result["columns"][0]["quantiles"]} <= rows
     weight = {"name": "weight", "type": "number", "lower": 0, "upper": 1}
     spec = SPEC | {"name": "two numbers", "columns": [*SPEC["columns"], weight]}
     file = "age,sex,income,weight\n" + "".join(f"{20 + i % 60},f,low,{i % 60 / 60}\n" for i in range(500))
-    made = shared.upload(spec, file.encode()).json()["id"]
-    shared.call("steward", "PUT", f"/v1/datasets/{made}/grants/the analyst")
-    found, rows = _statistic(shared, {"name": "covariance"}, dataset=made, columns=["age", "weight"])
-    assert len(found["columns"]) == 2
-    assert {(name, *map(_told, row)) for name, row in zip(found["columns"], found["correlation"], strict=True)} <= rows
+    dataset = shared.upload(spec, file.encode()).json()["id"]
+    shared.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/the analyst")
+    result, rows = _statistic(shared, {"name": "covariance"}, dataset=dataset, columns=["age", "weight"])
+    assert len(result["columns"]) == 2
+    assert {
+        (name, *map(interval_text, row)) for name, row in zip(result["columns"], result["correlation"], strict=True)
+    } <= rows
 
 
 def test_groups_of_rows(shared: Service) -> None:
     where = [{"column": "age", "op": ">=", "value": 30}]
     privacy, by = {"epsilon": 0.9}, ["sex"]
-    found, rows = _statistic(shared, {"name": "table1"}, by=by, columns=["age", "income"], where=where, privacy=privacy)
-    groups = found["groups"]
+    result, rows = _statistic(
+        shared, {"name": "table1"}, by=by, columns=["age", "income"], where=where, privacy=privacy
+    )
+    groups = result["groups"]
     assert [group["levels"] for group in groups] == [["f"], ["m"], [None]]
-    means = [_told(group["numbers"][0]["mean"]) for group in groups]
-    low = [_told(group["categories"][0]["shares"] and group["categories"][0]["shares"][0]) for group in groups]
+    means = [interval_text(group["numbers"][0]["mean"]) for group in groups]
+    low = [interval_text(group["categories"][0]["shares"] and group["categories"][0]["shares"][0]) for group in groups]
     assert {("", "f", "m", "(other)"), ("age, mean", *means), ("income = low", *low)} <= rows
-    assert ("age", *(_told(group["numbers"][0]["difference"]) for group in groups[1:])) in rows
+    assert ("age", *(interval_text(group["numbers"][0]["difference"]) for group in groups[1:])) in rows
 
 
 def test_a_profile(shared: Service) -> None:
-    found, rows = _statistic(shared, {"name": "profile"})
-    age, sex, income = found["columns"]
+    result, rows = _statistic(shared, {"name": "profile"})
+    age, sex, income = result["columns"]
     at = {quantile["share"]: quantile["at"] for quantile in age["quantiles"]}
-    assert ("age", *map(_told, (age["mean"], age["std"], at[0.5], at[0.05], at[0.95]))) in rows
-    for told, names in ((sex, ("f", "m", "(other)")), (income, ("low", "high", "(other)"))):
-        assert set(zip(names, map(whole, told["counts"]), strict=True)) <= rows
+    assert ("age", *map(interval_text, (age["mean"], age["std"], at[0.5], at[0.05], at[0.95]))) in rows
+    for histogram, names in ((sex, ("f", "m", "(other)")), (income, ("low", "high", "(other)"))):
+        assert set(zip(names, map(whole, histogram["counts"]), strict=True)) <= rows
 
 
 def test_the_best_of_several_models(shared: Service) -> None:
@@ -139,16 +148,18 @@ def test_the_best_of_several_models(shared: Service) -> None:
 @pytest.mark.parametrize("target", ["income", "age"])
 def test_an_evaluation(shared: Service, target: str) -> None:
     spec = SPEC | {"name": f"kept out for {target}", "holdout": 0.2}
-    made = shared.upload(spec, people(3000 + len(target))).json()
-    shared.call("steward", "PUT", f"/v1/datasets/{made['id']}/grants/the analyst")
-    document, _ = _released(shared, "jobs", JOB | {"dataset": made["id"], "target": target}, "model")
+    dataset = shared.upload(spec, people(3000 + len(target))).json()
+    shared.call("steward", "PUT", f"/v1/datasets/{dataset['id']}/grants/the analyst")
+    document, _ = _released(shared, "jobs", JOB | {"dataset": dataset["id"], "target": target}, "model")
     job = document["privacy"]["job"] if "job" in document["privacy"] else document["job"]
-    told, rows = _released(shared, f"models/{job}/evaluations", {"privacy": {"epsilon": 0.5}}, "evaluation")
-    result = told["result"]
+    evaluation, rows = _released(shared, f"models/{job}/evaluations", {"privacy": {"epsilon": 0.5}}, "evaluation")
+    result = evaluation["result"]
     names = (
         {"accuracy": "accuracy", "AUC": "auc"} if target == "income" else {"mean squared error": "mean_squared_error"}
     )
     for name, field in names.items():
-        one = result[field]
-        value, low, high, *noise = (number(one[end], 3) for end in ("value", "low", "high", "noise_low", "noise_high"))
+        interval = result[field]
+        value, low, high, *noise = (
+            number(interval[end], 3) for end in ("value", "low", "high", "noise_low", "noise_high")
+        )
         assert (name, f"{value} [{low}, {high}]", " to ".join(noise)) in rows

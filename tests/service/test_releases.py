@@ -51,8 +51,8 @@ def test_a_cross_table_is_quoted_charged_released_and_receipted(make_service: Ma
         body = STATISTIC | {"dataset": dataset}
         job, release, receipt = _released(service, "statistics", body, "statistic")
         assert (job["kind"], [query["name"] for query in job["quote"]["queries"]]) == ("statistic", ["cells"])
-        same = _call(service, "POST", "jobs", json=body, headers={"Idempotency-Key": "one"})
-        assert same.json()["id"] == job["id"]
+        repeated = _call(service, "POST", "jobs", json=body, headers={"Idempotency-Key": "one"})
+        assert repeated.json()["id"] == job["id"]
         assert (release["kind"], release["result"]["name"], release["job"]) == ("statistic", "counts", job["id"])
         axes = release["result"]["axes"]
         assert [axis["column"]["name"] for axis in axes] == ["sex", "age"]

@@ -28,8 +28,12 @@ def test_a_session_is_listed_shown_and_closed_by_its_analyst(shared: Service) ->
     page = visit(shared, analyst, f"/pages/sessions/{session}").text
     assert ["multiplier 40" in page, "Closing refunds the answers" in page] == [True, True]
     assert visit(shared, analyst, f"/pages/sessions/{session}/close", "POST").status_code == 303
-    ended = visit(shared, analyst, f"/pages/sessions/{session}").text
-    assert ["Closed" in ended, "Close the session" in ended, f"{session}/receipt" in ended] == [True, False, True]
+    closed_page = visit(shared, analyst, f"/pages/sessions/{session}").text
+    assert ["Closed" in closed_page, "Close the session" in closed_page, f"{session}/receipt" in closed_page] == [
+        True,
+        False,
+        True,
+    ]
     assert shared.call("analyst", "GET", f"/v1/sessions/{session}").json()["state"] == "closed"
 
 
@@ -40,9 +44,11 @@ def test_others_see_a_session_as_their_role_allows(shared: Service) -> None:
         assert ["the analyst" in page, "Close the session" in page] == [True, may_close]
         assert session in visit(shared, token, "/pages/sessions").text
     assert visit(shared, shared.tokens["auditor"], f"/pages/sessions/{session}/close", "POST").status_code == 403
-    other = shared.call("steward", "POST", "/v1/tokens", json={"name": "another", "role": "analyst"}).json()["token"]
-    assert visit(shared, other, f"/pages/sessions/{session}").status_code == 404
-    assert session not in visit(shared, other, "/pages/sessions").text
+    other_token = shared.call("steward", "POST", "/v1/tokens", json={"name": "another", "role": "analyst"}).json()[
+        "token"
+    ]
+    assert visit(shared, other_token, f"/pages/sessions/{session}").status_code == 404
+    assert session not in visit(shared, other_token, "/pages/sessions").text
 
 
 def test_a_session_without_a_refund_says_so(shared: Service) -> None:
@@ -77,11 +83,11 @@ def test_the_receipt_of_a_session_is_shown_and_saved(shared: Service) -> None:
         assert saved.content == receipt.content
 
 
-def test_planned_answers_are_told_in_words() -> None:
+def test_planned_answers_are_described_in_words() -> None:
     sampled = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.02, "event": GAUSSIAN}
     pure = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.5, "delta": 0.0}
-    told = [planned_answer(event) for event in (sampled, pure)]
-    assert told == [
+    texts = [planned_answer(event) for event in (sampled, pure)]
+    assert texts == [
         "Gaussian noise on random batches (DP-SGD), sampling probability 0.02, noise multiplier 40",
         "Any mechanism with pure epsilon, epsilon 0.5",
     ]

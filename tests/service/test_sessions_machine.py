@@ -41,15 +41,15 @@ LIFETIME = 600
 
 
 @dataclass(slots=True)
-class Held:
-    """A session as its program sees it. The program computes only answers whose recording was accepted."""
+class TrackedSession:
+    """A session as its program tracks it. The program computes only answers whose recording was accepted."""
 
     id: str
     owner: Principal
     counts: list[int]
     recorded: list[int]
     expires: float
-    ended: str | None = None
+    end_state: str | None = None
     charged: Any = None
 
 
@@ -85,7 +85,7 @@ class Sessions(RuleBasedStateMachine):
     template: Path
     datasets: list[str]
     bob: Principal
-    ids: Bundle[Held] = Bundle("ids")
+    ids: Bundle[TrackedSession] = Bundle("ids")
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,11 +94,11 @@ class Sessions(RuleBasedStateMachine):
         self.servers = [self.fresh(home)]
         self.servers.append(self.another())
         self.analysts = [self.servers[0].analyst, self.bob]
-        self.known: dict[str, Held] = {}
-        self.keys: dict[tuple[str, str], Held] = {}
+        self.tracked_sessions: dict[str, TrackedSession] = {}
+        self.keys: dict[tuple[str, str], TrackedSession] = {}
         self.balanced: dict[str, Any] = {}
         self.frozen = False
-        self.gone: str | None = None
+        self.deletion: str | None = None
 
     def fresh(self, home: Path) -> World:
         """A copy of the template."""
@@ -113,11 +113,11 @@ class Sessions(RuleBasedStateMachine):
     def teardown(self) -> None:
         world = self.servers[0]
         world.clock.pass_(LIFETIME + 1.0)
-        for held in self.known.values():
-            self._see(held, sessions.close(world, held.id, held.owner))
-            document = sessions.receipt(world, held.id, held.owner)["receipt"]
-            assert [part["recorded"] for part in document["plan"]] == held.recorded
-            assert document["state"] == held.ended
+        for tracked in self.tracked_sessions.values():
+            self._see(tracked, sessions.close(world, tracked.id, tracked.owner))
+            document = sessions.receipt(world, tracked.id, tracked.owner)["receipt"]
+            assert [part["recorded"] for part in document["plan"]] == tracked.recorded
+            assert document["state"] == tracked.end_state
         world.check()
         audit.refuse_unsound(world.database)
         for server in self.servers:
@@ -141,105 +141,107 @@ class Sessions(RuleBasedStateMachine):
 
     def open(self, server: int, who: int, plan: str, key: str | None, second: bool) -> Any:
         world, owner, dataset = self.servers[server], self.analysts[who], self.datasets[second]
-        more: dict[str, Any] = WHOLE if plan == "whole" else {}
+        options: dict[str, Any] = WHOLE if plan == "whole" else {}
         with refusing() as refused:
-            made = sessions.open_session(
-                world, dataset, *PLANS.get(plan, []), key=key, owner=owner, lifetime=LIFETIME, **more
+            opened = sessions.open_session(
+                world, dataset, *PLANS.get(plan, []), key=key, owner=owner, lifetime=LIFETIME, **options
             )
         if refused:
             expected = {"budget_exhausted", "idempotency_conflict", "sessions_refused"}
             expected |= {"dataset_frozen"} if self.frozen else set()
-            expected |= {"dataset_deleted", "not_found"} if second and self.gone else set()
+            expected |= {"dataset_deleted", "not_found"} if second and self.deletion else set()
             assert set(refused) <= expected
             return multiple()
-        if made.id in self.known:
+        if opened.id in self.tracked_sessions:
             assert key is not None
-            self._see(self.known[made.id], made)
+            self._see(self.tracked_sessions[opened.id], opened)
             return multiple()
         assert not self.frozen
-        assert not (second and self.gone)
-        counts = [part.count for part in made.plan]
-        held = Held(made.id, owner, counts, [0] * len(counts), world.clock.wall() + LIFETIME)
-        self.known[made.id] = held
-        return held
+        assert not (second and self.deletion)
+        counts = [part.count for part in opened.plan]
+        tracked = TrackedSession(opened.id, owner, counts, [0] * len(counts), world.clock.wall() + LIFETIME)
+        self.tracked_sessions[opened.id] = tracked
+        return tracked
 
     @rule(
-        held=ids,
+        tracked=ids,
         server=st.integers(0, 1),
         steps=st.lists(st.integers(1, 3), min_size=1, max_size=4),
         event=st.sampled_from([0, 0, 1, 2]),
         key=st.sampled_from(["x", "y", None, None]),
     )
-    def run_a_program(self, held: Held, server: int, steps: list[int], event: int, key: str | None) -> None:
+    def run_a_program(
+        self, tracked: TrackedSession, server: int, steps: list[int], event: int, key: str | None
+    ) -> None:
         """Record answers before they are computed, mostly in a session that is still open."""
-        living = [each for each in self.known.values() if self._is_open(each)]
-        held = living[len(steps) % len(living)] if living and key is None else held
+        living = [each for each in self.tracked_sessions.values() if self._is_open(each)]
+        tracked = living[len(steps) % len(living)] if living and key is None else tracked
         for each in steps:
-            self.record(held, server, each, event, key)
+            self.record(tracked, server, each, event, key)
 
-    def record(self, held: Held, server: int, steps: int, event: int, key: str | None) -> None:
+    def record(self, tracked: TrackedSession, server: int, steps: int, event: int, key: str | None) -> None:
         world = self.servers[server]
-        before = self._is_open(held)
+        is_open = self._is_open(tracked)
         with refusing() as refused:
-            seen = sessions.record(world, held.id, steps, event, key, held.owner)
+            answer = sessions.record(world, tracked.id, steps, event, key, tracked.owner)
         if refused:
-            self._check_refusal(held, refused[0], before, steps, event)
+            self._check_refusal(tracked, refused[0], is_open, steps, event)
             return
-        assert before
-        now = [part.recorded for part in seen.plan]
-        if now != held.recorded:
-            after = list(held.recorded)
-            after[event] += steps
-            if now == after and not (key and (held.id, key) in self.keys):
-                held.recorded = now
+        assert is_open
+        now = [part.recorded for part in answer.plan]
+        if now != tracked.recorded:
+            expected_counts = list(tracked.recorded)
+            expected_counts[event] += steps
+            if now == expected_counts and not (key and (tracked.id, key) in self.keys):
+                tracked.recorded = now
             else:
                 assert key is not None, "only a repeated request is answered with an earlier state"
         if key is not None:
-            self.keys[held.id, key] = held
+            self.keys[tracked.id, key] = tracked
 
-    def _check_refusal(self, held: Held, code: str, was_open: bool, steps: int, event: int) -> None:
+    def _check_refusal(self, tracked: TrackedSession, code: str, was_open: bool, steps: int, event: int) -> None:
         match code:
             case "session_ended":
                 assert not was_open
-                held.ended = held.ended or "expired"
+                tracked.end_state = tracked.end_state or "expired"
             case "session_exhausted":
-                assert held.recorded[event] + steps > held.counts[event]
+                assert tracked.recorded[event] + steps > tracked.counts[event]
             case "out_of_range":
-                assert event >= len(held.counts)
+                assert event >= len(tracked.counts)
             case "dataset_frozen":
                 assert self.frozen
             case _:
                 assert code == "idempotency_conflict"
 
-    @rule(held=ids, server=st.integers(0, 1), is_last=st.sampled_from([True, False, False]))
-    def close(self, held: Held, server: int, is_last: bool) -> None:
+    @rule(tracked=ids, server=st.integers(0, 1), is_last=st.sampled_from([True, False, False]))
+    def close(self, tracked: TrackedSession, server: int, is_last: bool) -> None:
         if not is_last:
             return
-        before = self._is_open(held)
-        self._see(held, sessions.close(self.servers[server], held.id, held.owner))
-        assert held.ended == ("closed" if before else held.ended)
+        is_open = self._is_open(tracked)
+        self._see(tracked, sessions.close(self.servers[server], tracked.id, tracked.owner))
+        assert tracked.end_state == ("closed" if is_open else tracked.end_state)
 
     @rule(server=st.integers(0, 1), steps=st.lists(st.integers(1, 5), min_size=1, max_size=4), event=st.integers(0, 1))
     def go_on(self, server: int, steps: list[int], event: int) -> None:
         """Record answers in the newest session, perhaps more than it planned."""
         for each in steps:
-            self.record(list(self.known.values())[-1], server, each, event, None)
+            self.record(list(self.tracked_sessions.values())[-1], server, each, event, None)
 
-    @rule(held=ids, server=st.integers(0, 1))
-    def look(self, held: Held, server: int) -> None:
-        self._see(held, sessions.get(self.servers[server], held.id, held.owner))
+    @rule(tracked=ids, server=st.integers(0, 1))
+    def look(self, tracked: TrackedSession, server: int) -> None:
+        self._see(tracked, sessions.get(self.servers[server], tracked.id, tracked.owner))
 
-    @rule(held=ids, server=st.integers(0, 1))
-    def ask_for_the_receipt(self, held: Held, server: int) -> None:
-        is_open = self._is_open(held)
+    @rule(tracked=ids, server=st.integers(0, 1))
+    def ask_for_the_receipt(self, tracked: TrackedSession, server: int) -> None:
+        is_open = self._is_open(tracked)
         with refusing() as refused:
-            document = sessions.receipt(self.servers[server], held.id, held.owner)
+            document = sessions.receipt(self.servers[server], tracked.id, tracked.owner)
         if refused:
             assert (refused, is_open) == (["session_open"], True)
             return
         assert not is_open
-        held.ended = held.ended or "expired"
-        assert document["receipt"]["state"] == held.ended
+        tracked.end_state = tracked.end_state or "expired"
+        assert document["receipt"]["state"] == tracked.end_state
 
     @rule(seconds=st.sampled_from([1.0, 1.0, 1.0, 100.0, LIFETIME / 2]))
     def time_passes(self, seconds: float) -> None:
@@ -272,9 +274,9 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(share=st.sampled_from([0.2, 0.6]), mode=st.sampled_from(["reserved", "shared"]))
     def allot(self, share: float, mode: Any) -> None:
-        world, asked = self.servers[0], AllotmentRequest(share=share, mode=mode)
+        world, request = self.servers[0], AllotmentRequest(share=share, mode=mode)
         with refusing() as refused:
-            allotments.put(world.database, STEWARD, self.datasets[0], self.analysts[1].id, asked)
+            allotments.put(world.database, STEWARD, self.datasets[0], self.analysts[1].id, request)
         assert set(refused) <= {"overallotted"}
 
     @rule(epsilon=st.sampled_from([0.2, 1.0]))
@@ -289,33 +291,33 @@ class Sessions(RuleBasedStateMachine):
 
     @rule()
     def erase(self) -> None:
-        if self.gone:
+        if self.deletion:
             return
-        self.gone = self.servers[1].erase(self.datasets[1]).data
-        for held in self.known.values():
-            seen = sessions.get(self.servers[0], held.id, held.owner)
-            if seen.dataset == self.datasets[1]:
-                assert seen.state != "open"
-                held.ended = seen.state
+        self.deletion = self.servers[1].erase(self.datasets[1]).data
+        for tracked in self.tracked_sessions.values():
+            answer = sessions.get(self.servers[0], tracked.id, tracked.owner)
+            if answer.dataset == self.datasets[1]:
+                assert answer.state != "open"
+                tracked.end_state = answer.state
 
-    def _is_open(self, held: Held) -> bool:
-        return held.ended is None and self.servers[0].clock.wall() < held.expires
+    def _is_open(self, tracked: TrackedSession) -> bool:
+        return tracked.end_state is None and self.servers[0].clock.wall() < tracked.expires
 
-    def _see(self, held: Held, seen: Any) -> None:
+    def _see(self, tracked: TrackedSession, seen: Any) -> None:
         """Check that a response has the counts of the program, and that an ended session stays as it ended."""
-        assert [part.recorded for part in seen.plan] == held.recorded
+        assert [part.recorded for part in seen.plan] == tracked.recorded
         if seen.state == "open":
-            assert self._is_open(held)
+            assert self._is_open(tracked)
             assert seen.charged == seen.reserved
             return
-        held.ended = held.ended or seen.state
-        assert seen.state == held.ended
-        held.charged = held.charged or seen.charged
-        assert seen.charged == held.charged
+        tracked.end_state = tracked.end_state or seen.state
+        assert seen.state == tracked.end_state
+        tracked.charged = tracked.charged or seen.charged
+        assert seen.charged == tracked.charged
 
     @invariant()
     def books_balance(self) -> None:
-        check_books(self.servers[0].database, {}, recompute=False, known=self.balanced)
+        check_books(self.servers[0].database, {}, recompute=False, balanced=self.balanced)
 
     @invariant()
     def all_answers_are_paid_for(self) -> None:
@@ -332,12 +334,12 @@ class Sessions(RuleBasedStateMachine):
                 plans[entry.body["session"]] = plan_from_json(json.loads(json.dumps(entry.body["plan"])))
             if entry.kind == "settled":
                 refund = cost_from_json(entry.body["refund"])
-                before = live[entry.body["session"]]
-                live[entry.body["session"]] = tuple(a - b for a, b in zip(before, refund, strict=True))
-        assert live.keys() == self.known.keys()
-        for name, held in self.known.items():
-            if state.is_charged and any(held.recorded):
-                used = recorded_cost(state.filter, plans[name], held.recorded)
+                cost_before = live[entry.body["session"]]
+                live[entry.body["session"]] = tuple(a - b for a, b in zip(cost_before, refund, strict=True))
+        assert live.keys() == self.tracked_sessions.keys()
+        for name, tracked in self.tracked_sessions.items():
+            if state.is_charged and any(tracked.recorded):
+                used = recorded_cost(state.filter, plans[name], tracked.recorded)
                 assert all(a >= b for a, b in zip(live[name], used, strict=True))
 
 

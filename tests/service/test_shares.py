@@ -10,17 +10,17 @@ from tests.support.service import JOB, Service
 
 
 def _budget(service: Service, role: str, dataset: str) -> dict[str, Any]:
-    found: dict[str, Any] = service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
-    return found
+    budget: dict[str, Any] = service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
+    return budget
 
 
 def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dict[str, Any], float]:
     """Return the job, and the share that its quote states."""
     body = JOB | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
     quoted = service.call(role, "POST", "/v1/quotes", json=body).json()["share"]
-    made = service.call(role, "POST", "/v1/jobs", json=body)
-    assert made.status_code == 202, made.text
-    return service.finished(made.json()["id"]), quoted
+    response = service.call(role, "POST", "/v1/jobs", json=body)
+    assert response.status_code == 202, response.text
+    return service.finished(response.json()["id"]), quoted
 
 
 @pytest.mark.slow
@@ -35,26 +35,26 @@ def test_a_small_job_reads_truthfully(shared: Service) -> None:
 
 
 @pytest.mark.slow
-def test_shares_add_up_and_are_told_alike(shared: Service) -> None:
+def test_shares_add_up_and_are_stated_everywhere(shared: Service) -> None:
     dataset = shared.dataset()
     shared.analyst("shares-ada", dataset)
     jobs = [_run(shared, role, dataset, 0.3) for role in ("analyst", "shares-ada", "shares-ada")]
     assert all(job["state"] == "done" for job, _ in jobs)
     whole = _budget(shared, "steward", dataset)
-    parts = {told["analyst"]: told["share"] for told in whole["analysts"]}
+    parts = {spend["analyst"]: spend["share"] for spend in whole["analysts"]}
     assert sum(parts.values()) == pytest.approx(whole["share"], rel=1e-12)
     assert whole["share"] == pytest.approx(3 * min(parts.values()), rel=1e-9)
     own = _budget(shared, "shares-ada", dataset)
     assert own["share"] == whole["share"]
-    assert [told["analyst"] for told in own["analysts"]] == ["shares-ada"], "and nobody else's part"
+    assert [spend["analyst"] for spend in own["analysts"]] == ["shares-ada"]
     entries = shared.call("steward", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
     charged = {entry["body"]["job"]: entry["body"]["share"] for entry in entries if entry["kind"] == "charged"}
     for job, quoted in jobs:
         receipt = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/receipt").json()
         assert job["quote"]["share"] == quoted == charged[job["id"]] == receipt["receipt"]["share"]
         assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
-    told = shared.call("auditor", "GET", "/metrics").text
-    largest = next(line for line in told.splitlines() if line.startswith("purse_largest_share "))
+    metrics = shared.call("auditor", "GET", "/metrics").text
+    largest = next(line for line in metrics.splitlines() if line.startswith("purse_largest_share "))
     assert whole["share"] <= float(largest.split()[1]) <= 1
 
 

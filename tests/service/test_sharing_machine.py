@@ -61,87 +61,95 @@ class Sharing(RuleBasedStateMachine):
 
     @initialize()
     def first(self) -> None:
-        self.who = {"ada": self.world.analyst, "bob": self.world.join("bob"), "eve": self.world.join("eve")}
+        self.person = {"ada": self.world.analyst, "bob": self.world.join("bob"), "eve": self.world.join("eve")}
 
-    def told(self, kill: int | None, step: Any, *arguments: Any) -> Any:
+    def outcome(self, kill: int | None, step: Any, *arguments: Any) -> Any:
         """Return the step's result or error code, or None if the step was killed and changed nothing."""
-        before = self.world.dump(), self.shared()
+        state_before = self.world.dump(), self.shared()
         try:
             if kill is None:
                 return step(*arguments)
             with killed_at(self.world.database, kill):
                 return step(*arguments)
         except ApiError as refused:
-            assert (self.world.dump(), self.shared()) == before
+            assert (self.world.dump(), self.shared()) == state_before
             return refused.code
         except Killed:
-            assert (self.world.dump(), self.shared()) == before
+            assert (self.world.dump(), self.shared()) == state_before
             return None
 
     def shared(self) -> tuple[object, ...]:
         with self.world.database.read() as connection:
-            given = [grants.page(self.world.database, dataset, Paging(order="asc")).items for dataset in self.datasets]
-            return given, stored.rows(connection, self.datasets[0])
+            granted = [
+                grants.page(self.world.database, dataset, Paging(order="asc")).items for dataset in self.datasets
+            ]
+            return granted, stored.rows(connection, self.datasets[0])
 
-    @rule(who=NAMES, of=OF, kill=KILLS)
-    def grant(self, who: str, of: int, kill: int | None) -> None:
+    @rule(person=NAMES, of=OF, kill=KILLS)
+    def grant(self, person: str, of: int, kill: int | None) -> None:
         dataset = self.datasets[of]
-        done = self.told(kill, grants.give, self.world.database, STEWARD, dataset, who)
-        if done is not None:
-            self.granted.add((who, dataset))
+        result = self.outcome(kill, grants.give, self.world.database, STEWARD, dataset, person)
+        if result is not None:
+            self.granted.add((person, dataset))
 
-    @rule(who=NAMES, of=OF, kill=KILLS)
-    def revoke(self, who: str, of: int, kill: int | None) -> None:
+    @rule(person=NAMES, of=OF, kill=KILLS)
+    def revoke(self, person: str, of: int, kill: int | None) -> None:
         dataset = self.datasets[of]
-        done = self._ended(kill, grants.revoke, self.world.database, dataset, who)
-        assert done in ("killed", "done" if (who, dataset) in self.granted else "not_found")
-        if done == "done":
-            self.granted.remove((who, dataset))
+        result = self.outcome_without_answer(kill, grants.revoke, self.world.database, dataset, person)
+        assert result in ("killed", "done" if (person, dataset) in self.granted else "not_found")
+        if result == "done":
+            self.granted.remove((person, dataset))
 
-    @rule(who=NAMES, of=OF, share=st.sampled_from([0.03, 0.3, 0.6]), reserved=st.booleans(), kill=KILLS)
-    def allot(self, who: str, of: int, share: float, reserved: bool, kill: int | None) -> None:
-        """On whichever of the family: it is of the budget that they share."""
-        then = self.allotted | {who: Allotment(Part.of(self.filter, share), reserved)}
+    @rule(person=NAMES, of=OF, share=st.sampled_from([0.03, 0.3, 0.6]), reserved=st.booleans(), kill=KILLS)
+    def allot(self, person: str, of: int, share: float, reserved: bool, kill: int | None) -> None:
+        """An allotment on any dataset of the family is a part of their common budget."""
+        then = self.allotted | {person: Allotment(Part.of(self.filter, share), reserved)}
         fits = not any(one.is_reserved for one in then.values()) or reservations_fit(self.state, self.accounts(), then)
-        asked = AllotmentRequest(share=share, mode="reserved" if reserved else "shared")
-        found = self.told(kill, allotments.put, self.world.database, STEWARD, self.datasets[of], who, asked)
-        if found is not None:
-            assert (found == "overallotted") == (not fits)
+        request = AllotmentRequest(share=share, mode="reserved" if reserved else "shared")
+        result = self.outcome(kill, allotments.put, self.world.database, STEWARD, self.datasets[of], person, request)
+        if result is not None:
+            assert (result == "overallotted") == (not fits)
             self.allotted = then if fits else self.allotted
 
-    @rule(who=NAMES, of=OF, kill=KILLS)
-    def take_back(self, who: str, of: int, kill: int | None) -> None:
-        done = self._ended(kill, allotments.delete, self.world.database, STEWARD, self.datasets[of], who)
-        assert done in ("killed", "done" if who in self.allotted else "not_found")
-        if done == "done":
-            self.allotted.pop(who)
+    @rule(person=NAMES, of=OF, kill=KILLS)
+    def take_back(self, person: str, of: int, kill: int | None) -> None:
+        result = self.outcome_without_answer(
+            kill, allotments.delete, self.world.database, STEWARD, self.datasets[of], person
+        )
+        assert result in ("killed", "done" if person in self.allotted else "not_found")
+        if result == "done":
+            self.allotted.pop(person)
 
-    def _ended(self, kill: int | None, step: Any, *arguments: Any) -> str:
-        """The same of a step that answers nothing."""
-        found = self.told(kill, lambda: (step(*arguments), "done")[1])
-        return found or "killed"
+    def outcome_without_answer(self, kill: int | None, step: Any, *arguments: Any) -> str:
+        """Return the outcome of a step that has no answer."""
+        result = self.outcome(kill, lambda: (step(*arguments), "done")[1])
+        return result or "killed"
 
-    @rule(target=jobs, who=NAMES, of=OF, epsilon=st.sampled_from(EPSILONS), kill=KILLS)
-    def submit(self, who: str, of: int, epsilon: float, kill: int | None) -> Any:
+    @rule(target=jobs, person=NAMES, of=OF, epsilon=st.sampled_from(EPSILONS), kill=KILLS)
+    def submit(self, person: str, of: int, epsilon: float, kill: int | None) -> Any:
         dataset = self.datasets[of]
         priced = self.priced[dataset, epsilon]
         cost = priced.cost
         assert cost is not None
-        stands = standing(self.state, self.accounts(), self.allotted, who)
+        stands = standing(self.state, self.accounts(), self.allotted, person)
         admitted = priced.outlook(stands).fits
-        expected = "not_found" if (who, dataset) not in self.granted else "queued" if admitted else "budget_exhausted"
-        found = self.told(kill, service.submit, self.world.database, self.owner(who), f"key {self.tries()}", priced)
-        if found is None:
+        expected = (
+            "not_found" if (person, dataset) not in self.granted else "queued" if admitted else "budget_exhausted"
+        )
+        result = self.outcome(
+            kill, service.submit, self.world.database, self.owner(person), f"key {self.tries()}", priced
+        )
+        if result is None:
             return multiple()
-        assert (found if isinstance(found, str) else found.state) == expected
+        assert (result if isinstance(result, str) else result.state) == expected
         if expected != "queued":
             return multiple()
-        self.live[who][found.id] = cost
-        self.queued.add(found.id)
-        return who, found.id
+        self.live[person][result.id] = cost
+        self.queued.add(result.id)
+        return person, result.id
 
-    def owner(self, who: str) -> Principal:
-        return self.who[who]
+    def owner(self, person: str) -> Principal:
+        return self.person[person]
 
     def tries(self) -> int:
         self.count = getattr(self, "count", 0) + 1
@@ -158,43 +166,43 @@ class Sharing(RuleBasedStateMachine):
     @rule(job=jobs, kill=KILLS)
     def cancel(self, job: tuple[str, str], kill: int | None) -> None:
         """An analyst may cancel their own job even after losing the grant."""
-        who, name = job
-        found = self.told(kill, service.cancel, self.world.database, self.owner(who), name)
-        if found is not None:
-            assert (found == "already_finished") == (name not in self.queued)
+        person, name = job
+        result = self.outcome(kill, service.cancel, self.world.database, self.owner(person), name)
+        if result is not None:
+            assert (result == "already_finished") == (name not in self.queued)
             if name in self.queued:
                 self.queued.remove(name)
-                del self.live[who][name]
+                del self.live[person][name]
 
     @property
     def state(self) -> LedgerState:
         with self.world.database.read() as connection:
-            found = ledger.load_state(connection, self.datasets[0])
-        assert found is not None
-        return found
+            stored_state = ledger.load_state(connection, self.datasets[0])
+        assert stored_state is not None
+        return stored_state
 
     @property
     def filter(self) -> Filter:
         return self.state.filter
 
     def accounts(self) -> dict[str, Account]:
-        found = {}
-        for who, live in self.live.items():
+        accounts = {}
+        for person, live in self.live.items():
             spent = tuple(map(sum, zip(self.filter.zero_cost, *live.values(), strict=True)))
-            found[who] = Account(spent, len(live))
-        return found
+            accounts[person] = Account(spent, len(live))
+        return accounts
 
     @invariant()
     def all_is_as_the_model_has_it(self) -> None:
-        check_books(self.world.database, {}, recompute=False, known=self.balanced)
-        names = {principal.id: who for who, principal in self.who.items()}
+        check_books(self.world.database, {}, recompute=False, balanced=self.balanced)
+        names = {principal.id: person for person, principal in self.person.items()}
         with self.world.database.read() as connection:
             spent = stored.accounts(connection, self.datasets[0])
             rows = stored.rows(connection, self.datasets[0])
-        assert {names[who]: row.of(self.filter) for who, row in rows.items()} == self.allotted
+        assert {names[person]: row.of(self.filter) for person, row in rows.items()} == self.allotted
         accounts = self.accounts()
-        assert {who: accounts[who] for who in accounts if accounts[who].charges} == {
-            names[who]: account for who, account in spent.items() if account.charges
+        assert {person: accounts[person] for person in accounts if accounts[person].charges} == {
+            names[person]: account for person, account in spent.items() if account.charges
         }
 
     @invariant()
@@ -213,8 +221,8 @@ def prepare(machine: type[Sharing], home: Path) -> None:
     world = World.at(home)
     declared: dict[str, Any] = {"budget": {"epsilon": 3.0, "delta": 1e-6, "filter": "gdp_rdp"}, "family": "survey"}
     machine.datasets = (world.dataset(**declared), world.dataset(**declared))
-    asked = [(dataset, epsilon) for dataset in machine.datasets for epsilon in EPSILONS]
-    machine.priced = {(of, epsilon): world.priced(of, privacy={"epsilon": epsilon}) for of, epsilon in asked}
+    questions = [(dataset, epsilon) for dataset in machine.datasets for epsilon in EPSILONS]
+    machine.priced = {(of, epsilon): world.priced(of, privacy={"epsilon": epsilon}) for of, epsilon in questions}
     world.database.close()
     machine.template = home
 

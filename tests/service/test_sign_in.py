@@ -17,28 +17,28 @@ from app.settings import Settings
 from tests.service.conftest import MakeService
 from tests.support.clocks import HeldClock
 from tests.support.pages import visit
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
 from tests.support.provider import AUDIENCE, Provider, provider
 from tests.support.service import Service
 
-BACK = "https://purse.example/pages/sign-in/return"
+RETURN_ADDRESS = "https://purse.example/pages/sign-in/return"
 SECRET = "of the service alone"
 
 
 @pytest.fixture(scope="module")
 def idp() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     clock = HeldClock()
     clock.set_wall(idp.now)
-    own = {"oidc_redirect": BACK, "oidc_client_secret": SecretStr(SECRET), "oidc_scopes": ("groups",)}
-    with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **idp.settings(**own)) as found:
-        until(lambda: found.app.state.services.sign_on.provider._described)  # its first look, begun with the service
-        yield found
+    own = {"oidc_redirect": RETURN_ADDRESS, "oidc_client_secret": SecretStr(SECRET), "oidc_scopes": ("groups",)}
+    with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **idp.settings(**own)) as started:
+        until(lambda: started.app.state.services.sign_on.provider._described)  # its first look, begun with the service
+        yield started
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +52,8 @@ def leave(service: Service) -> tuple[str, str]:
     led = visit(service, None, "/pages/sign-in/provider")
     assert led.status_code == 303
     cookie = led.headers["Set-Cookie"]
-    said = r"purse_sign_on=([\w-]{43}); HttpOnly; Max-Age=600; Path=/pages/sign-in; SameSite=lax; Secure"
-    [number] = re.findall(said, cookie)
+    pattern = r"purse_sign_on=([\w-]{43}); HttpOnly; Max-Age=600; Path=/pages/sign-in; SameSite=lax; Secure"
+    [number] = re.findall(pattern, cookie)
     return led.headers["Location"], f"purse_sign_on={number}"
 
 
@@ -66,36 +66,36 @@ def arrive(service: Service, back: str, cookie: str) -> Response:
 
 def signs_in(there: str) -> str:
     """Return the address to which the provider redirects a browser."""
-    return httpx.get(there).headers["Location"]
+    return httpx.get(there, timeout=PATIENCE).headers["Location"]
 
 
 def session_of(answer: Response) -> str | None:
-    """The token that the browser keeps from now on."""
-    found = [said for said in answer.headers.get_list("Set-Cookie") if said.startswith("purse_session=")]
-    return found[0].split(";")[0].removeprefix("purse_session=") if found else None
+    """Return the token that the browser stores."""
+    cookies = [cookie for cookie in answer.headers.get_list("Set-Cookie") if cookie.startswith("purse_session=")]
+    return cookies[0].split(";")[0].removeprefix("purse_session=") if cookies else None
 
 
-def test_a_person_comes_back_signed_in(signed: Service, idp: Provider) -> None:
-    """The provider's token is the session; its cookie is strict, so that the page goes on by itself."""
+def test_a_person_returns_signed_in(signed: Service, idp: Provider) -> None:
+    """The provider's token is the session. Its cookie is strict, so the page continues by itself."""
     there, cookie = leave(signed)
-    asked = {name: value for name, [value] in parse_qs(urlsplit(there).query).items()}
-    fixed = {"response_type": "code", "client_id": AUDIENCE, "redirect_uri": BACK, "scope": "openid groups"}
-    assert asked.items() >= (fixed | {"code_challenge_method": "S256"}).items()
+    query = {name: value for name, [value] in parse_qs(urlsplit(there).query).items()}
+    fixed = {"response_type": "code", "client_id": AUDIENCE, "redirect_uri": RETURN_ADDRESS, "scope": "openid groups"}
+    assert query.items() >= (fixed | {"code_challenge_method": "S256"}).items()
     number = cookie.partition("=")[2]
-    assert len({number, asked["state"], asked["nonce"], asked["code_challenge"]}) == 4
+    assert len({number, query["state"], query["nonce"], query["code_challenge"]}) == 4
     assert number not in there
     answer = arrive(signed, f"{signs_in(there)}&session_state=4711", cookie)
     assert (answer.status_code, 'content="0;url=/pages"' in answer.text) == (200, True)
     token = session_of(answer)
     assert token is not None
-    [kept, gone] = answer.headers.get_list("Set-Cookie")
-    assert "HttpOnly; " in kept
-    assert "; SameSite=strict; Secure" in kept
-    assert 'purse_sign_on=""; ' in gone
-    assert "Max-Age=0" in gone
+    [session_cookie, removed_cookie] = answer.headers.get_list("Set-Cookie")
+    assert "HttpOnly; " in session_cookie
+    assert "; SameSite=strict; Secure" in session_cookie
+    assert 'purse_sign_on=""; ' in removed_cookie
+    assert "Max-Age=0" in removed_cookie
     assert "ada" in visit(signed, token, "/pages").text
-    assert idp.taken["code_verifier"] not in (*asked.values(), number)
-    assert SECRET not in there + answer.text + str(idp.taken)
+    assert idp.last_exchange["code_verifier"] not in (*query.values(), number)
+    assert SECRET not in there + answer.text + str(idp.last_exchange)
 
 
 def test_whoever_signed_in_at_the_provider_signs_out_there(signed: Service) -> None:
@@ -116,19 +116,19 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
     token = session_of(arrive(signed, signs_in(there), cookie))
     assert token is not None
     watched = signed.app.state.services.sign_on.provider
-    said = watched._described
+    description = watched._described
     try:
         for pasted, address in (
-            (token.lstrip(":"), said["end_session_endpoint"]),
+            (token.lstrip(":"), description["end_session_endpoint"]),
             (token, None),
             (token, "http://idp"),
         ):
-            watched._described = said | {"end_session_endpoint": address}
+            watched._described = description | {"end_session_endpoint": address}
             answer = visit(signed, pasted, "/pages/sign-out", "POST")
             assert (answer.status_code, answer.headers["Location"]) == (303, "/pages/sign-in")
             assert session_of(answer) == '""'
     finally:
-        watched._described = said
+        watched._described = description
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,15 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
         ({"azp": {AUDIENCE: True}}, 401),
     ],
 )
-def test_a_token_for_several_was_made_for_this_service(
+def test_a_token_for_several_audiences_must_be_made_for_this_service(
     signed: Service, idp: Provider, said: dict[str, Any], status: int
 ) -> None:
     """OpenID Connect Core 3.1.3.7; an access token that another client shows us says that one, and is taken."""
     there, cookie = leave(signed)
     idp.person = said
     assert arrive(signed, signs_in(there), cookie).status_code == status
-    shown = {"Authorization": f"Bearer {idp.token(**said)}"}
-    assert signed.client.get("/v1/datasets", headers=shown).status_code == 200
+    headers = {"Authorization": f"Bearer {idp.token(**said)}"}
+    assert signed.client.get("/v1/datasets", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("wrapped", [lambda nonce: [nonce], lambda nonce: [nonce, "other"], lambda nonce: {nonce: 1}])
@@ -172,18 +172,29 @@ def test_nothing_of_one_sign_in_is_shown_to_the_provider_with_the_next(signed: S
 
 
 def test_a_code_is_good_once_in_the_browser_that_asked_for_it(signed: Service) -> None:
-    """Another's code or state, a browser without an attempt or with two: nobody is signed in, and it is told."""
+    """Codes and states of another browser, or of none or two attempts, sign nobody in and show an error."""
     there, cookie = leave(signed)
-    theirs, other = leave(signed)
-    back, away = signs_in(there), signs_in(theirs)
+    other_address, other_cookie = leave(signed)
+    own_return, other_return = signs_in(there), signs_in(other_address)
     code, state = (
-        {n: v for n, [v] in parse_qs(urlsplit(a).query).items()}[n] for a, n in ((away, "code"), (back, "state"))
+        {n: v for n, [v] in parse_qs(urlsplit(a).query).items()}[n]
+        for a, n in ((other_return, "code"), (own_return, "state"))
     )
-    mixed = str(httpx.URL(BACK).copy_with(params={"code": code, "state": state}))
-    wrongs = [(back, other), (mixed, cookie), (back, ""), (back, f"{cookie}; {other}"), (back, "purse_sign_on=")]
-    wrongs += [(f"{back}x", cookie), (back.replace("state=", "state=%C3%A9"), cookie), (BACK, cookie)]
-    for address, shown in wrongs:
-        refused = arrive(signed, address, shown)
+    mixed = str(httpx.URL(RETURN_ADDRESS).copy_with(params={"code": code, "state": state}))
+    wrongs = [
+        (own_return, other_cookie),
+        (mixed, cookie),
+        (own_return, ""),
+        (own_return, f"{cookie}; {other_cookie}"),
+        (own_return, "purse_sign_on="),
+    ]
+    wrongs += [
+        (f"{own_return}x", cookie),
+        (own_return.replace("state=", "state=%C3%A9"), cookie),
+        (RETURN_ADDRESS, cookie),
+    ]
+    for address, used_cookie in wrongs:
+        refused = arrive(signed, address, used_cookie)
         assert (refused.status_code, session_of(refused)) == (401, None)
         assert 'role="alert"' in refused.text
         assert code not in unescape(refused.text)
@@ -217,7 +228,7 @@ def test_who_may_nothing_here_is_told_so(signed: Service, idp: Provider) -> None
     assert (refused.status_code, session_of(refused)) == (403, None)
     there, cookie = leave(signed)
     state = parse_qs(urlsplit(there).query)["state"][0]
-    denied = arrive(signed, f"{BACK}?error=access_denied&state={state}&error_description=4711", cookie)
+    denied = arrive(signed, f"{RETURN_ADDRESS}?error=access_denied&state={state}&error_description=4711", cookie)
     assert (denied.status_code, "4711" in denied.text) == (401, False)
     assert arrive(signed, signs_in(there).split("&iss=")[0] + "&iss=https://idp.example", cookie).status_code == 401
 
@@ -228,13 +239,13 @@ def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider
     def arrives(number: int) -> Response:
         there, cookie = leave(signed)
         state = parse_qs(urlsplit(there).query)["state"][0]
-        return arrive(signed, f"{BACK}?code=made-up-{number}&state={state}", cookie)
+        return arrive(signed, f"{RETURN_ADDRESS}?code=made-up-{number}&state={state}", cookie)
 
     idp.answers = False
     try:
         with ThreadPoolExecutor(EXCHANGES_EACH) as pool:
             waiting = [pool.submit(arrives, number) for number in range(EXCHANGES_EACH)]
-            until(lambda: idp.asking == EXCHANGES_EACH)
+            until(lambda: idp.exchanges == EXCHANGES_EACH)
             refused = arrives(EXCHANGES_EACH)
             assert (refused.status_code, refused.headers["Retry-After"], session_of(refused)) == (429, "5", None)
             assert "sign-ins" in refused.text
@@ -247,19 +258,19 @@ def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider
     assert session_of(arrive(signed, signs_in(there), cookie)) is not None
 
 
-def test_without_the_provider_tokens_go_on(signed: Service) -> None:
+def test_tokens_work_without_the_provider(signed: Service) -> None:
     """Addresses of the provider that are not secure are not followed, and tokens still work."""
     watched = signed.app.state.services.sign_on.provider
-    said = watched._described
+    description = watched._described
     page = visit(signed, None, "/pages/sign-in").text
     assert "/pages/sign-in/provider" in page
     assert 'name="token"' in page
     try:
         for address in ("http://idp.example/authorize", None, 5):
-            watched._described = said | {"authorization_endpoint": address, "token_endpoint": address}
+            watched._described = description | {"authorization_endpoint": address, "token_endpoint": address}
             assert visit(signed, None, "/pages/sign-in/provider").status_code == 503
     finally:
-        watched._described = said
+        watched._described = description
 
 
 def test_a_redirect_that_could_be_read_along_stops_the_start() -> None:
@@ -268,9 +279,9 @@ def test_a_redirect_that_could_be_read_along_stops_the_start() -> None:
         "oidc_audience": "purse",
         "oidc_roles": {"all": "analyst"},
     }
-    assert Settings(**good, oidc_redirect=BACK).oidc_redirect == BACK
-    for wrong in (BACK.replace("https", "http"), "https://purse.example/", BACK + "?x=1"):
+    assert Settings(**good, oidc_redirect=RETURN_ADDRESS).oidc_redirect == RETURN_ADDRESS
+    for wrong in (RETURN_ADDRESS.replace("https", "http"), "https://purse.example/", RETURN_ADDRESS + "?x=1"):
         with pytest.raises(ValidationError):
             Settings(**good, oidc_redirect=wrong)
     with pytest.raises(ValidationError):
-        Settings(oidc_redirect=BACK)
+        Settings(oidc_redirect=RETURN_ADDRESS)

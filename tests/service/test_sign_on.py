@@ -32,42 +32,42 @@ from tests.support.provider import Provider, provider
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 
 SMALL = JOB | {"method": {"name": "dp_gd", "steps": 2}}
-AWAY = "sign_on_unavailable"
+UNAVAILABLE = "sign_on_unavailable"
 BASE = 1e6  # where these services' clocks begin, and the provider's tokens
 
 
 @pytest.fixture(scope="module")
 def idp() -> Iterator[Provider]:
-    with provider() as found:
-        yield found
+    with provider() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def clock() -> HeldClock:
-    found = HeldClock()
-    found.set_wall(BASE)
-    return found
+    held_clock = HeldClock()
+    held_clock.set_wall(BASE)
+    return held_clock
 
 
 @pytest.fixture(scope="module")
 def signed(
     idp: Provider, clock: HeldClock, make_service: MakeService, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Believes the provider, whose researchers know of "people of all"."""
+    """A service that trusts the provider and grants its researchers "people of all"."""
     grants = {"researchers": ["people of all"]}
     settings = idp.settings(oidc_roles=GROUPS | {"researchers": "analyst"}, oidc_grants=grants)
-    with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **settings) as found:
-        yield found
+    with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **settings) as started:
+        yield started
 
 
 @pytest.fixture
 def ask(idp: Provider, signed: Service, clock: HeldClock) -> Iterator[Callable[[str], httpx.Response]]:
-    """GET the datasets with a token; the provider has been asked long ago, and is as before when the test is over."""
-    kept = list(idp.keys)
+    """GET the datasets with a token. The provider's keys are out of date, and are restored after the test."""
+    keys_before = list(idp.keys)
     clock.pass_(31)
     idp.now += 31
     yield lambda token: signed.client.get("/v1/datasets", headers={"Authorization": f"Bearer {token}"})
-    idp.keys, idp.described, idp.published, idp.status, idp.answers = kept, {}, None, 200, True
+    idp.keys, idp.described, idp.published, idp.status, idp.answers = keys_before, {}, None, 200, True
 
 
 def _as(service: Service, token: str, name: str = "ada") -> None:
@@ -117,8 +117,8 @@ def test_a_groups_claim_of_another_type_gives_no_group(
 
 def _forged(idp: Provider, algorithm: str, signed: Callable[[bytes], bytes]) -> str:
     header = json.dumps({"alg": algorithm, "kid": idp.keys[0].kid}).encode()
-    said = b".".join((urlsafe_b64encode(header), idp.token().split(".")[1].encode()))
-    return b".".join((said, urlsafe_b64encode(signed(said)))).decode()
+    content = b".".join((urlsafe_b64encode(header), idp.token().split(".")[1].encode()))
+    return b".".join((content, urlsafe_b64encode(signed(content)))).decode()
 
 
 def _unsigned(idp: Provider, _key: Any) -> str:
@@ -181,11 +181,11 @@ REFUSED: dict[str, Callable[[Provider, Any], str]] = {
 
 
 @pytest.mark.parametrize("made", REFUSED.values(), ids=REFUSED)
-def test_what_is_no_valid_token_is_told_like_any_other(
+def test_an_invalid_token_is_refused_like_any_unknown_one(
     ask: Callable[[str], httpx.Response], idp: Provider, made: Callable[[Provider, Any], str]
 ) -> None:
-    other = ECKey.generate_key("P-256", {"kid": "of nobody"})
-    refused, stranger = ask(made(idp, other)), ask("nobody")
+    unknown_key = ECKey.generate_key("P-256", {"kid": "of nobody"})
+    refused, stranger = ask(made(idp, unknown_key)), ask("nobody")
     assert (refused.status_code, refused.content) == (401, stranger.content)
     assert refused.headers.keys() == stranger.headers.keys()
     assert {name for name in refused.headers if refused.headers[name] != stranger.headers[name]} <= OF_THE_REQUEST
@@ -198,44 +198,44 @@ def test_clocks_may_be_a_little_apart(ask: Callable[[str], httpx.Response], idp:
 
 
 def test_keys_rotate(ask: Callable[[str], httpx.Response], idp: Provider, clock: HeldClock) -> None:
-    """A new one is taken up by its first token, an old one is believed no longer than it is published."""
-    before = idp.keys[0]
-    idp.rotate(before)
-    assert ask(idp.token()).status_code == ask(idp.token(key=before)).status_code == 200
+    """A new key is loaded for its first token. An old one is trusted only while it is published."""
+    old_key = idp.keys[0]
+    idp.rotate(old_key)
+    assert ask(idp.token()).status_code == ask(idp.token(key=old_key)).status_code == 200
     clock.pass_(31)
     idp.rotate()
     assert ask(idp.token()).status_code == 200
-    assert ask(idp.token(key=before)).status_code == 401
+    assert ask(idp.token(key=old_key)).status_code == 401
 
 
-def test_names_of_keys_that_nobody_has_ask_the_provider_once(
+def test_unknown_key_names_cause_one_request_to_the_provider(
     ask: Callable[[str], httpx.Response], idp: Provider
 ) -> None:
-    before = idp.asked
+    requests_before = idp.key_requests
     for number in range(50):
-        other = ECKey.generate_key("P-256", {"kid": f"none {number}"})
-        assert ask(idp.token(key=other)).status_code == 401
-    assert idp.asked == before + 1
+        unknown_key = ECKey.generate_key("P-256", {"kid": f"none {number}"})
+        assert ask(idp.token(key=unknown_key)).status_code == 401
+    assert idp.key_requests == requests_before + 1
 
 
-def test_nobody_else_waits_for_a_provider_that_hangs(
+def test_only_the_caller_waits_for_a_provider_that_hangs(
     ask: Callable[[str], httpx.Response], signed: Service, idp: Provider
 ) -> None:
     old = idp.token()
     idp.rotate(*idp.keys)
     idp.answers = False
-    found: list[int] = []
-    waiting = threading.Thread(target=lambda: found.append(ask(idp.token()).status_code))
+    statuses: list[int] = []
+    waiting = threading.Thread(target=lambda: statuses.append(ask(idp.token()).status_code))
     waiting.start()
     for path in ("/health/live", "/health/ready", "/v1/keys"):
         assert signed.client.get(path).status_code == 200
     assert signed.call("steward", "GET", "/v1/datasets").status_code == ask(old).status_code == 200
     idp.answers = True
     waiting.join(PATIENCE)
-    assert found == [200]
+    assert statuses == [200]
 
 
-def test_keys_hold_for_a_while_without_the_provider(
+def test_keys_stay_valid_for_a_while_without_the_provider(
     ask: Callable[[str], httpx.Response], signed: Service, idp: Provider, clock: HeldClock
 ) -> None:
     ask(idp.token())
@@ -245,9 +245,9 @@ def test_keys_hold_for_a_while_without_the_provider(
     assert ask(idp.token()).status_code == 200
     clock.pass_(14_000)
     idp.now = clock.wall()
-    gone = ask(idp.token())
-    assert (gone.status_code, gone.json()["code"]) == (503, AWAY)
-    assert int(gone.headers["Retry-After"]) > 0
+    expired = ask(idp.token())
+    assert (expired.status_code, expired.json()["code"]) == (503, UNAVAILABLE)
+    assert int(expired.headers["Retry-After"]) > 0
     assert signed.call("steward", "GET", "/v1/datasets").status_code == 200
     idp.status = 200
     clock.pass_(31)
@@ -266,13 +266,13 @@ SPOILT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
 def test_a_provider_that_says_something_else_is_one_that_is_away(idp: Provider, change: dict[str, Any]) -> None:
-    assert _seen(idp, **change) == AWAY
+    assert _seen(idp, **change) == UNAVAILABLE
 
 
 def test_keys_that_come_in_the_clear_are_not_taken(idp: Provider) -> None:
     """This machine by an address that is not only its own: they would be had."""
     assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys"}) == "a key"
-    assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys".replace("127.0.0.1", "0.0.0.0")}) == AWAY
+    assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys".replace("127.0.0.1", "0.0.0.0")}) == UNAVAILABLE
 
 
 @pytest.mark.filterwarnings("ignore:Key size")
@@ -293,7 +293,7 @@ def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
 
 
 @pytest.mark.slow
-def test_what_providers_usually_send_is_understood(idp: Provider) -> None:
+def test_common_extensions_of_providers_are_accepted(idp: Provider) -> None:
     """Keys and headers with certificates and words of their own, several audiences, RSA and Edwards curves; but one
     algorithm is not another.
     """
@@ -307,16 +307,16 @@ def test_what_providers_usually_send_is_understood(idp: Provider) -> None:
         clock = SetClock()
         clock.set_wall(idp.now)
         algorithms = ("RS256", "PS256", "Ed25519")
-        found = await SignOn(Settings(**idp.settings(oidc_algorithms=algorithms)), clock).read(token)
-        return None if found is None else found.subject
+        identity = await SignOn(Settings(**idp.settings(oidc_algorithms=algorithms)), clock).read(token)
+        return None if identity is None else identity.subject
 
-    before, idp.published = idp.published, published
+    published_before, idp.published = idp.published, published
     try:
         assert asyncio.run(read(rsa, "RS256")) == asyncio.run(read(edwards, "Ed25519")) == "ada"
         assert asyncio.run(read(rsa, "PS256")) is None, "its key is for RS256"
-        assert asyncio.run(read(rsa, "RS384")) is None, "which is not taken"
+        assert asyncio.run(read(rsa, "RS384")) is None, "RS384 is not configured"
     finally:
-        idp.published = before
+        idp.published = published_before
 
 
 def _seen(idp: Provider, **change: Any) -> str:
@@ -330,12 +330,12 @@ def _seen(idp: Provider, **change: Any) -> str:
         except ApiError as error:
             return error.code
 
-    before = {name: getattr(idp, name) for name in change}
+    values_before = {name: getattr(idp, name) for name in change}
     try:
         vars(idp).update(change)
         return asyncio.run(look())
     finally:
-        vars(idp).update(before)
+        vars(idp).update(values_before)
 
 
 @pytest.mark.slow
@@ -379,31 +379,33 @@ class TestAPerson:
             )
             assert connection.scalar(named) == "the analyst (2)"
 
-    def test_knows_what_the_groups_know(
+    def test_sees_the_datasets_of_its_groups(
         self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
     ) -> None:
         assert ask(idp.token(("researchers",), sub="frank")).json()["items"] == []
         dataset = signed.dataset(name="people of all")
-        other = signed.dataset()
+        other_dataset = signed.dataset()
         _as(signed, idp.token(("researchers",), sub="frank"))
-        [seen] = signed.call("ada", "GET", "/v1/datasets").json()["items"]
-        assert seen["id"] == dataset
-        assert signed.call("ada", "GET", f"/v1/datasets/{other}").status_code == 404
+        [listed] = signed.call("ada", "GET", "/v1/datasets").json()["items"]
+        assert listed["id"] == dataset
+        assert signed.call("ada", "GET", f"/v1/datasets/{other_dataset}").status_code == 404
         body = {"dataset": dataset, **SMALL}
         assert signed.call("ada", "POST", "/v1/jobs", json=body).status_code == 202
         _as(signed, idp.token(sub="frank"))
         assert signed.call("ada", "GET", f"/v1/datasets/{dataset}").status_code == 404
         assert signed.call("ada", "POST", "/v1/jobs", json=body).status_code == 404
 
-    def test_is_another_at_another_provider(self, tmp_path: Any, make_service: MakeService, idp: Provider) -> None:
+    def test_has_another_identity_at_another_provider(
+        self, tmp_path: Any, make_service: MakeService, idp: Provider
+    ) -> None:
         clock = HeldClock()
         clock.set_wall(idp.now)
         names = []
         with provider() as second:
             second.now = idp.now
-            for one in (idp, second):
-                with make_service(tmp_path, clock=clock, **one.settings()) as service:
-                    _as(service, one.token())
+            for issuer in (idp, second):
+                with make_service(tmp_path, clock=clock, **issuer.settings()) as service:
+                    _as(service, issuer.token())
                     assert service.call("ada", "GET", "/v1/jobs").status_code == 200
                     with service.database.read() as connection:
                         query = sa.select(identities.c.name).join_from(subjects, identities)
@@ -419,33 +421,35 @@ class TestAPerson:
         ask(idp.token(sub=token))
         ask(idp.token(sub="https://people.example/ivan"))
         dataset = signed.dataset()
-        given = [
+        responses = [
             signed.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/{n}")
             for n in (token, "https:||people.example|ivan")
         ]
-        assert [one.json()["analyst"] for one in given] == ["the analyst", "https:||people.example|ivan"]
+        assert [response.json()["analyst"] for response in responses] == ["the analyst", "https:||people.example|ivan"]
 
-    def test_comes_twice_at_once_and_is_one(self, signed: Service) -> None:
-        """Both first requests have looked before either has written."""
+    def test_arrives_twice_at_once_and_has_one_identity(self, signed: Service) -> None:
+        """Both first requests read before either writes."""
         first = Arrival("https://idp.example", "heidi", "analyst", (), "2999-01-01T00:00:00.000Z")
         for _ in range(2):
             with signed.database.write(alone="names") as connection:
                 store.welcome(connection, first, "analyst", signed.database.timestamp())
         with signed.database.read() as connection:
-            found = store.arrived(connection, first, "analyst")
+            identity = store.arrived(connection, first, "analyst")
             assert list(connection.scalars(sa.select(identities.c.name).where(identities.c.name.like("heidi%")))) == [
                 "heidi"
             ]
-        assert found is not None
-        assert (found.name, found.role, found.datasets) == ("heidi", "analyst", ())
+        assert identity is not None
+        assert (identity.name, identity.role, identity.datasets) == ("heidi", "analyst", ())
 
-    def test_leaves_no_token_behind(self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider) -> None:
+    def test_leaves_no_token_on_the_disk(
+        self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
+    ) -> None:
         token = idp.token(sub="grace")
         assert ask(token).status_code == 200
         signature = token.rsplit(".", 1)[1].encode()
-        held = [file.read_bytes() for file in signed.home.rglob("*") if file.is_file()]
-        assert any(b"grace" in content for content in held)
-        assert not any(signature in content for content in held)
+        contents = [file.read_bytes() for file in signed.home.rglob("*") if file.is_file()]
+        assert any(b"grace" in content for content in contents)
+        assert not any(signature in content for content in contents)
 
 
 @pytest.mark.slow

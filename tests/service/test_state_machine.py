@@ -24,24 +24,24 @@ from tests.support.world import World, check_books, output
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prepare", STEPS.values(), ids=STEPS)
-def test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was(
+def test_a_kill_at_any_statement_of_a_step_changes_nothing(
     prepare: Callable[[World], Callable[[], object]], tmp_path: Path
 ) -> None:
     world = World.at(tmp_path / "home")
     step = prepare(world)
-    before = world.dump()
+    state_before = world.dump()
     for statement in range(100):
         try:
             with killed_at(world.database, statement):
                 step()
         except Killed:
             world.check()
-            if world.dump() == before:
+            if world.dump() == state_before:
                 continue
             assert prepare is give_up, "only this one takes a second transaction, to look for another job"
         break
     assert statement >= 2, "there was something to kill"
-    assert world.dump() != before, "and then the step was taken"
+    assert world.dump() != state_before, "the last attempt executed the step"
     world.check()
     everything_ends(world)
 
@@ -89,11 +89,11 @@ class Jobs(RuleBasedStateMachine):
         self.order: list[str] = []
         self.live: dict[str, int] = {}  # the running jobs whose attempt has not ended, and which it is
         self.dead: set[str] = set()  # of these, the ones whose holder is dead
-        self.given: set[str] = set()  # of these, the ones that were given back
+        self.reclaimed: set[str] = set()  # the abandoned jobs that may be claimed again
         self.lost: Counter[str] = Counter()
-        self.kept: dict[str, str] = {}  # the running jobs whose attempt has ended, and how
+        self.unpublished: dict[str, str] = {}  # the running jobs whose attempt has ended, and how
         self.frozen = False
-        self.gone: str | None = None  # how the second dataset's values went
+        self.deletion: str | None = None  # how the second dataset's values went
         self.balanced: dict[str, Any] = {}  # the rows that were found in balance
 
     def fresh(self, home: Path) -> World:
@@ -104,7 +104,7 @@ class Jobs(RuleBasedStateMachine):
     def teardown(self) -> None:
         states = self.world.check()
         assert states["done"] == len(self.released)
-        assert states["running"] == len(self.live) + len(self.kept)
+        assert states["running"] == len(self.live) + len(self.unpublished)
         self.world.database.close()
         self.folder.cleanup()
 
@@ -119,18 +119,18 @@ class Jobs(RuleBasedStateMachine):
         second=st.booleans(),
     )
     def submit(self, key: str | None, epsilon: float, second: bool) -> Any:
-        if second and self.gone == "withdrawn":
+        if second and self.deletion == "withdrawn":
             return multiple()
-        dataset, before = self.second if second else self.dataset, len(self.world.kinds(self.dataset))
+        dataset, entries_before = self.second if second else self.dataset, len(self.world.kinds(self.dataset))
         try:
             job = self._submitted(self.world.submit(dataset, key=key, privacy={"epsilon": epsilon}).id)
         except ApiError as problem:
             refused = problem.code
         else:
-            is_new = len(self.world.kinds(self.dataset)) > before
-            assert not is_new or not (self.frozen or (second and self.gone))
+            is_new = len(self.world.kinds(self.dataset)) > entries_before
+            assert not is_new or not (self.frozen or (second and self.deletion))
             return job
-        expected = "dataset_deleted" if second and self.gone else "dataset_frozen" if self.frozen else None
+        expected = "dataset_deleted" if second and self.deletion else "dataset_frozen" if self.frozen else None
         assert refused == "idempotency_conflict" or refused == (expected or "budget_exhausted")
         return multiple()
 
@@ -138,7 +138,7 @@ class Jobs(RuleBasedStateMachine):
     def freeze(self) -> None:
         """Or lift it."""
         self.frozen = not self.frozen
-        self.world.amend(self.dataset if self.gone else self.second, Amendment(frozen=self.frozen))
+        self.world.amend(self.dataset if self.deletion else self.second, Amendment(frozen=self.frozen))
 
     @rule()
     def top_up(self) -> None:
@@ -151,11 +151,11 @@ class Jobs(RuleBasedStateMachine):
     @rule(label=st.sampled_from(["a", "b", "c"]), noise_multiplier=st.sampled_from([2.0, 20.0]))
     def charge_outside(self, label: str, noise_multiplier: float) -> None:
         try:
-            told = self.world.charge(self.dataset, label, noise_multiplier)
+            charge = self.world.charge(self.dataset, label, noise_multiplier)
         except ApiError as problem:
             refused = problem.code
         else:
-            self.frozen = self.frozen or told.budget.frozen
+            self.frozen = self.frozen or charge.budget.frozen
             return
         assert refused == "idempotency_conflict"
 
@@ -164,19 +164,19 @@ class Jobs(RuleBasedStateMachine):
         """The second dataset's jobs end, whatever they were doing; those of the first go on."""
         with self.world.database.read() as connection:
             ending = [row.id for row in store.unfinished(connection, self.second)]
-        if self.gone == "withdrawn":
+        if self.deletion == "withdrawn":
             with pytest.raises(ApiError, match="not_found"):
                 self.world.erase(self.second)
             return
-        before, self.gone = self.gone, self.world.erase(self.second).data
+        deletion_before, self.deletion = self.deletion, self.world.erase(self.second).data
         with self.world.database.read() as connection:
             state = ledger.load_state(connection, self.second)
         assert state is not None
-        assert self.gone == (before or ("deleted" if state.charges else "withdrawn"))
+        assert self.deletion == (deletion_before or ("deleted" if state.charges else "withdrawn"))
         for job in ending:
             assert self.world.job(job).state == "cancelled"
             self._over(job)
-            self.kept.pop(job, None)
+            self.unpublished.pop(job, None)
 
     def _submitted(self, job: str) -> str:
         if job not in self.order:
@@ -191,7 +191,7 @@ class Jobs(RuleBasedStateMachine):
     def take_over(self) -> Any:
         """Everybody who holds a job pauses for too long, and somebody else looks at the queue."""
         self.world.expire()
-        self.dead = self.live.keys() - self.given
+        self.dead = self.live.keys() - self.reclaimed
         return self._claim()
 
     def _claim(self) -> Any:
@@ -200,13 +200,13 @@ class Jobs(RuleBasedStateMachine):
             assert self.world.claim() is None
             return multiple()
         expected = None
-        for job in (job for job in self.order if job in self.dead | self.given):
+        for job in (job for job in self.order if job in self.dead | self.reclaimed):
             self.lost[job] += job in self.dead
             if self.lost[job] < 2:
                 expected = job
                 break
             self._over(job)
-            self.kept[job] = VANISHED
+            self.unpublished[job] = VANISHED
         queued = [job for job in self.order if self.world.job(job).state == "queued"]
         claim = self.world.claim()
         if expected is None and not queued:
@@ -229,37 +229,37 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(claim=claims, how=st.sampled_from(["an output", "spoiled", RAISED, VANISHED]))
     def end(self, claim: Claim, how: str) -> None:
-        said = {"an output": output(claim), "spoiled": '{"coefficients": [1.0]}'}.get(how, how)
+        result = {"an output": output(claim), "spoiled": '{"coefficients": [1.0]}'}.get(how, how)
         goes_on = self._goes_on(claim)
-        assert attempts.end(self.world.database, claim, said, self.world.clock.ticks()) == goes_on
+        assert attempts.end(self.world.database, claim, result, self.world.clock.ticks()) == goes_on
         if not goes_on:
             return
         self.lost[claim.id] += how == VANISHED
         self.dead.discard(claim.id)
         if how == VANISHED and self.lost[claim.id] < 2:
-            self.given.add(claim.id)
+            self.reclaimed.add(claim.id)
         else:
             self._over(claim.id)
-            self.kept[claim.id] = how
+            self.unpublished[claim.id] = how
 
     @rule(claim=claims)
     def leave(self, claim: Claim) -> None:
         attempts.leave(self.world.database, self.world.holders[claim.id, claim.attempt], [claim])
         if self._goes_on(claim):
             self.dead.discard(claim.id)
-            self.given.add(claim.id)
+            self.reclaimed.add(claim.id)
 
     @rule()
     def tell(self) -> None:
         self.world.tell()
-        for job, how in self.kept.items():
-            found = self.world.job(job)
+        for job, how in self.unpublished.items():
+            view = self.world.job(job)
             errors = {"an output": None, VANISHED: "worker_lost"}
-            assert found.error == errors.get(how, "job_failed")
-            assert found.state == ("done" if how == "an output" else "failed")
+            assert view.error == errors.get(how, "job_failed")
+            assert view.state == ("done" if how == "an output" else "failed")
             assert job not in self.released
             self.released |= {job} if how == "an output" else set()
-        self.kept.clear()
+        self.unpublished.clear()
 
     @rule(job=ids)
     def cancel(self, job: str) -> None:
@@ -271,15 +271,15 @@ class Jobs(RuleBasedStateMachine):
             refused = problem.code
         assert refused == (None if state in ("queued", "running") else "already_finished")
         self._over(job)
-        self.kept.pop(job, None)
+        self.unpublished.pop(job, None)
 
     @invariant()
     def books_balance(self) -> None:
-        check_books(self.world.database, {}, recompute=False, known=self.balanced)
+        check_books(self.world.database, {}, recompute=False, balanced=self.balanced)
 
     @invariant()
     def an_end_is_not_seen_before_it_is_told(self) -> None:
-        assert {self.world.job(job).state for job in (*self.live, *self.kept)} <= {"running"}
+        assert {self.world.job(job).state for job in (*self.live, *self.unpublished)} <= {"running"}
 
     def _goes_on(self, claim: Claim) -> bool:
         return self.live.get(claim.id) == claim.attempt
@@ -287,7 +287,7 @@ class Jobs(RuleBasedStateMachine):
     def _over(self, job: str) -> None:
         self.live.pop(job, None)
         self.dead.discard(job)
-        self.given.discard(job)
+        self.reclaimed.discard(job)
 
 
 TestJobs = pytest.mark.slow(Jobs.TestCase)

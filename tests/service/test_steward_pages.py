@@ -19,12 +19,12 @@ def _manage(service: Service, dataset: str, form: str, token: str = STEWARD, **v
     return visit(service, token, path, "POST", data=values).status_code
 
 
-def test_a_token_is_made_shown_once_and_revoked(shared: Service) -> None:
-    made = visit(
+def test_a_new_token_is_shown_once_and_revoked(shared: Service) -> None:
+    response = visit(
         shared, STEWARD, "/pages/tokens", "POST", data={"name": "eve", "role": "analyst", "lifetime": "30 days"}
     )
-    assert made.status_code == 201
-    [secret] = re.findall(r"<code>(purse_[\w-]+)</code>", made.text)
+    assert response.status_code == 201
+    [secret] = re.findall(r"<code>(purse_[\w-]+)</code>", response.text)
     assert visit(shared, secret, "/pages").status_code == 200
     listed = visit(shared, STEWARD, "/pages/tokens").text
     assert "<bdi>eve</bdi>" in listed
@@ -50,21 +50,21 @@ def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) 
     dataset = shared.dataset()
     assert _manage(shared, dataset, "name", name="renamed here") == 303
     assert _manage(shared, dataset, "freeze", frozen="true") == 303
-    known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
-    assert (known["name"], known["budget"]["frozen"]) == ("renamed here", True)
+    dataset_now = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
+    assert (dataset_now["name"], dataset_now["budget"]["frozen"]) == ("renamed here", True)
     assert "Unfreeze the dataset" in visit(shared, STEWARD, f"/pages/datasets/{dataset}/manage").text
     assert _manage(shared, dataset, "freeze", frozen="false") == 303
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "4", "budget.delta": "1e-6"}) == 303
-    known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
-    assert (known["budget"]["frozen"], known["budget"]["epsilon"]) == (False, 4.0)
+    dataset_now = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
+    assert (dataset_now["budget"]["frozen"], dataset_now["budget"]["epsilon"]) == (False, 4.0)
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
 
 
 def test_a_dataset_without_a_file_is_declared_in_a_form(shared: Service) -> None:
     values = {"name": "declared here", "rows": "4000", "budget.epsilon": "2", "budget.delta": "1e-6"}
-    made = visit(shared, STEWARD, "/pages/declare", "POST", data=values | {"sessions": "no_refund"})
-    assert made.status_code == 303
-    dataset = shared.call("steward", "GET", f"/v1/datasets/{made.headers['location'].rpartition('/')[2]}").json()
+    response = visit(shared, STEWARD, "/pages/declare", "POST", data=values | {"sessions": "no_refund"})
+    assert response.status_code == 303
+    dataset = shared.call("steward", "GET", f"/v1/datasets/{response.headers['location'].rpartition('/')[2]}").json()
     assert [dataset[name] for name in ("name", "data", "rows", "sessions")] == [
         *("declared here", "elsewhere", 4000, "no_refund")
     ]
@@ -100,9 +100,9 @@ def test_a_charged_dataset_offers_no_change_that_is_refused(shared: Service) -> 
     assert [field in page for field in fields] == [False, False, True]
 
 
-def test_an_empty_number_of_an_outside_release_is_reported_beside_its_field(shared: Service) -> None:
-    sent = {"label": "x", "event.type": "PoissonSampledDpEvent", "event.sampling_probability": "0.1"}
-    page = visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}/manage/charges", "POST", data=sent).text
+def test_an_empty_number_of_an_outside_release_is_reported_at_its_field(shared: Service) -> None:
+    values = {"label": "x", "event.type": "PoissonSampledDpEvent", "event.sampling_probability": "0.1"}
+    page = visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}/manage/charges", "POST", data=values).text
     assert "<strong>Noise multiplier</strong>: is required" in page
 
 
@@ -147,8 +147,8 @@ def test_an_outside_release_is_charged(shared: Service, values: dict[str, str], 
 def test_a_public_sample_is_attached_and_removed(shared: Service) -> None:
     dataset = shared.dataset()
     place = f"/pages/datasets/{dataset}/manage"
-    sent = {"data": {"published": "a yearbook"}, "files": {"file": ("sample.csv", people(30))}}
-    assert visit(shared, STEWARD, f"{place}/sample", "POST", **sent).status_code == 303
+    form = {"data": {"published": "a yearbook"}, "files": {"file": ("sample.csv", people(30))}}
+    assert visit(shared, STEWARD, f"{place}/sample", "POST", **form).status_code == 303
     assert "<bdi>a yearbook</bdi>" in visit(shared, STEWARD, place).text
     assert _manage(shared, dataset, "sample/remove") == 303
     assert "a yearbook" not in visit(shared, STEWARD, place).text
@@ -174,10 +174,10 @@ def test_synthetic_rows_are_the_interfaces_own(shared: Service) -> None:
 
 @pytest.mark.slow
 def test_a_model_predicts_for_the_rows_of_a_file(shared: Service) -> None:
-    asked = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
-    shared.finished(asked)
-    place, analyst = f"/pages/jobs/{asked}/predictions", shared.tokens["analyst"]
-    assert place in visit(shared, analyst, f"/pages/jobs/{asked}").text
+    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
+    shared.finished(job)
+    place, analyst = f"/pages/jobs/{job}/predictions", shared.tokens["analyst"]
+    assert place in visit(shared, analyst, f"/pages/jobs/{job}").text
 
     def predicted(file: bytes, **values: str) -> list[list[str]]:
         answer = visit(shared, analyst, place, "POST", data=values, files={"file": ("new.csv", file)})

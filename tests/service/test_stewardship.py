@@ -32,13 +32,13 @@ def _erase(service: Service, dataset: str) -> tuple[int, dict[str, Any]]:
 
 def _submit(service: Service, dataset: str, epsilon: float = 0.5, to: str = "jobs") -> dict[str, Any]:
     body = GD | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
-    found: dict[str, Any] = service.call("analyst", "POST", f"/v1/{to}", json=body).json()
-    return found
+    document: dict[str, Any] = service.call("analyst", "POST", f"/v1/{to}", json=body).json()
+    return document
 
 
 def _entries(service: Service, dataset: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    return found
+    items: list[dict[str, Any]] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    return items
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_after_the_first_charge_a_budget_only_grows(service: Service) -> None:
     dataset = service.dataset()
     service.finished(_submit(service, dataset, 1.5)["id"])
     assert _submit(service, dataset, 3.0)["code"] == "budget_exhausted"
-    before = service.durable(dataset)
+    state_before = service.durable(dataset)
     refused: list[tuple[dict[str, Any], str]] = [
         ({"name": "persons"}, "already_charged"),
         ({"budget": {"epsilon": 4.0, "delta": 1e-6, "filter": "gdp"}}, "already_charged"),
@@ -90,10 +90,10 @@ def test_after_the_first_charge_a_budget_only_grows(service: Service) -> None:
         ({"frozen": True, "budget": {"epsilon": 2.0, "delta": 1e-6}}, "out_of_range"),
     ]
     assert [_amend(service, dataset, **change)[1]["code"] for change, _ in refused] == [code for _, code in refused]
-    assert service.durable(dataset) == before
+    assert service.durable(dataset) == state_before
     status, now = _amend(service, dataset, budget={"epsilon": 6.0, "delta": 1e-6})
     assert status == 200
-    assert [made["epsilon"] for made in now["budget"]["promises"]] == [3.0, 6.0]
+    assert [promise["epsilon"] for promise in now["budget"]["promises"]] == [3.0, 6.0]
     assert _submit(service, dataset, 3.0)["state"] == "queued"
     first, last = _entries(service, dataset)[0]["body"]["filter"], _entries(service, dataset)[4]["body"]["filter"]
     fixed = ("kind", "orders", "weights", "slack")
@@ -103,17 +103,17 @@ def test_after_the_first_charge_a_budget_only_grows(service: Service) -> None:
 
 
 @pytest.mark.slow
-def test_a_frozen_dataset_spends_nothing_until_that_is_lifted(service: Service) -> None:
-    one, other = service.dataset(family="people"), service.dataset(family="people")
-    status, now = _amend(service, one, frozen=True)
+def test_a_frozen_dataset_spends_nothing_until_it_is_unfrozen(service: Service) -> None:
+    first, second = service.dataset(family="people"), service.dataset(family="people")
+    status, now = _amend(service, first, frozen=True)
     assert (status, now["budget"]["frozen"]) == (200, True)
-    for dataset in (one, other):
+    for dataset in (first, second):
         assert _submit(service, dataset)["code"] == "dataset_frozen"
         assert _submit(service, dataset, to="quotes")["fits"] is False
-    assert _amend(service, one, frozen=True)[0] == 200  # as it is
-    assert _amend(service, other, frozen=False)[1]["budget"]["frozen"] is False
-    assert [entry["kind"] for entry in _entries(service, one)[2:]] == ["frozen", "unfrozen"]
-    assert service.finished(_submit(service, one)["id"])["state"] == "done"
+    assert _amend(service, first, frozen=True)[0] == 200  # as it is
+    assert _amend(service, second, frozen=False)[1]["budget"]["frozen"] is False
+    assert [entry["kind"] for entry in _entries(service, first)[2:]] == ["frozen", "unfrozen"]
+    assert service.finished(_submit(service, first)["id"])["state"] == "done"
 
 
 def test_what_waits_does_not_start_while_frozen_and_what_runs_ends(tmp_path: Path) -> None:
@@ -134,17 +134,17 @@ def test_what_waits_does_not_start_while_frozen_and_what_runs_ends(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_what_was_never_charged_is_withdrawn_and_may_be_registered_again(service: Service) -> None:
+def test_a_dataset_without_charges_is_withdrawn_and_may_be_registered_again(service: Service) -> None:
     spec = SPEC | {"family": "people"}
-    made = service.upload(spec).json()["id"]
-    status, now = _erase(service, made)
+    dataset = service.upload(spec).json()["id"]
+    status, now = _erase(service, dataset)
     assert (status, now["data"]) == (200, "withdrawn")
     assert list(folders.root(service.home).iterdir()) == []
-    assert service.call("steward", "GET", f"/v1/datasets/{made}").status_code == 404
+    assert service.call("steward", "GET", f"/v1/datasets/{dataset}").status_code == 404
     assert service.call("steward", "GET", "/v1/datasets").json()["items"] == []
-    assert _erase(service, made)[0] == _amend(service, made, frozen=True)[0] == 404
-    assert _submit(service, made)["code"] == "not_found"
-    assert [entry["kind"] for entry in _entries(service, made)] == ["opened", "withdrawn"]
+    assert _erase(service, dataset)[0] == _amend(service, dataset, frozen=True)[0] == 404
+    assert _submit(service, dataset)["code"] == "not_found"
+    assert [entry["kind"] for entry in _entries(service, dataset)] == ["opened", "withdrawn"]
     again = service.upload(spec | {"budget": {"epsilon": 1.0, "delta": 1e-6}})  # the family's name is free too
     assert again.status_code == 201
     assert _entries(service, again.json()["id"])[0]["kind"] == "opened"
@@ -152,28 +152,28 @@ def test_what_was_never_charged_is_withdrawn_and_may_be_registered_again(service
 
 @pytest.mark.slow
 def test_deleted_values_leave_ledger_and_receipts(service: Service) -> None:
-    made = service.upload().json()["id"]
-    job = service.finished(_submit(service, made)["id"])["id"]
+    dataset = service.upload().json()["id"]
+    job = service.finished(_submit(service, dataset)["id"])["id"]
     receipt = service.call("analyst", "GET", f"/v1/jobs/{job}/receipt").json()
-    assert _erase(service, made)[1]["data"] == "deleted"
+    assert _erase(service, dataset)[1]["data"] == "deleted"
     assert list(folders.root(service.home).iterdir()) == []
-    shown = service.call("analyst", "GET", f"/v1/datasets/{made}").json()
-    assert (shown["data"], shown["budget"]["jobs"]) == ("deleted", 1)
+    remaining = service.call("analyst", "GET", f"/v1/datasets/{dataset}").json()
+    assert (remaining["data"], remaining["budget"]["jobs"]) == ("deleted", 1)
     for to in ("jobs", "quotes"):
-        assert _submit(service, made, to=to)["code"] == "dataset_deleted"
+        assert _submit(service, dataset, to=to)["code"] == "dataset_deleted"
     assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"] is True
     assert service.upload(SPEC | {"name": "again"}).json()["code"] == "duplicate_dataset"
     assert service.upload(SPEC, people(99)).json()["code"] == "name_taken"
-    assert _erase(service, made)[1]["data"] == "deleted"  # as it is
-    assert [entry["kind"] for entry in _entries(service, made)][-1] == "deleted"
+    assert _erase(service, dataset)[1]["data"] == "deleted"  # as it is
+    assert [entry["kind"] for entry in _entries(service, dataset)][-1] == "deleted"
     audit.refuse_unsound(service.database)
     assert values.verify(service.database, service.home) == {}
 
 
 def test_jobs_of_deleted_values_end_as_cancelled(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
-    dataset, other = world.dataset(family="people"), world.dataset(family="people")
-    running, waiting, elsewhere = (world.submit(d).id for d in (dataset, dataset, other))
+    dataset, sibling = world.dataset(family="people"), world.dataset(family="people")
+    running, waiting, elsewhere = (world.submit(d).id for d in (dataset, dataset, sibling))
     claim = world.claim()
     assert claim is not None
     assert world.erase(dataset).data == "deleted"
@@ -186,19 +186,19 @@ def test_jobs_of_deleted_values_end_as_cancelled(tmp_path: Path) -> None:
     world.check()
 
 
-def test_a_crash_before_the_values_are_gone_is_made_good_at_the_next_start(
+def test_a_crash_before_the_values_are_erased_is_repaired_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World.at(tmp_path / "home")
-    kept, gone = world.dataset(), world.dataset()
+    stored, erased = world.dataset(), world.dataset()
     with monkeypatch.context() as patch:
         patch.setattr(folders, "erase", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            world.erase(gone)
-    assert folders.path(world.settings.home, gone).exists()
+            world.erase(erased)
+    assert folders.path(world.settings.home, erased).exists()
     with world.database.write() as connection:
         assert folders.sweep(world.settings.home, connection) == []
-    assert [path.name for path in folders.root(world.settings.home).iterdir()] == [kept]
+    assert [path.name for path in folders.root(world.settings.home).iterdir()] == [stored]
 
 
 @pytest.mark.parametrize("change", [BudgetChange(epsilon=2.0, delta=1e-5), BudgetChange(epsilon=3.0, delta=1e-6)])

@@ -30,8 +30,8 @@ def clinic() -> bytes:
     """A file whose stays follow the true coefficients."""
     rng = np.random.default_rng(3)
     age, female, ward = rng.uniform(20, 80, ROWS), rng.integers(0, 2, ROWS), rng.integers(0, 3, ROWS)
-    rest = ward > 0
-    parts = np.column_stack((age, (age - 50) ** 2, female, rest, rest * female))
+    other_wards = ward > 0
+    parts = np.column_stack((age, (age - 50) ** 2, female, other_wards, other_wards * female))
     stay = 15 + parts @ list(TRUTH.values()) + rng.normal(0, 2, ROWS)
     again = rng.random(ROWS) < 1 / (1 + np.exp(-(stay - 20) / 4))
     lines = (
@@ -44,9 +44,9 @@ def clinic() -> bytes:
 @pytest.fixture(scope="module")
 def hospital(shared: Service) -> str:
     spec = SPEC | {"name": "terms", "columns": COLUMNS, "budget": {"epsilon": 60.0, "delta": 1e-6}, "holdout": 0.2}
-    made = shared.upload(spec, clinic())
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    response = shared.upload(spec, clinic())
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
 
 
 def body(dataset: str, **changes: Any) -> dict[str, Any]:

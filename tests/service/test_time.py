@@ -43,27 +43,29 @@ class Forecast:
 
 @pytest.fixture
 def pace(monkeypatch: pytest.MonkeyPatch) -> Forecast:
-    found = Forecast()
-    monkeypatch.setattr(questions, "pace", lambda: found)
-    return found
+    forecaster = Forecast()
+    monkeypatch.setattr(questions, "pace", lambda: forecaster)
+    return forecaster
 
 
 @dataclass
-class Held:
+class PausedService:
     """A service whose time stands still, and whose only slot has run every attempt to its end by the next step."""
 
     service: Service
     clock: HeldClock
     dataset: str
-    others: frozenset[
+    earlier_threads: frozenset[
         threading.Thread
-    ]  # what earlier tests left at their gates: they never end, and are not waited for
+    ]  # threads of earlier tests at their gates: they never end, and no test waits for them
 
     def submit(self) -> str:
         answer = self.service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": self.dataset} | QUICK)
         assert answer.status_code == 202, answer.text
         self.clock.settle()
-        for thread in [t for t in threading.enumerate() if t.name == InlineEngine.THREAD and t not in self.others]:
+        for thread in [
+            t for t in threading.enumerate() if t.name == InlineEngine.THREAD and t not in self.earlier_threads
+        ]:
             thread.join(PATIENCE)
         self.clock.settle()
         return str(answer.json()["id"])
@@ -73,8 +75,8 @@ class Held:
         self.clock.settle()
 
     def job(self, job: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.service.call("analyst", "GET", f"/v1/jobs/{job}").json()
-        return found
+        document: dict[str, Any] = self.service.call("analyst", "GET", f"/v1/jobs/{job}").json()
+        return document
 
     def everything(self, job: str) -> dict[str, Any]:
         """Return the answers of all routes about the job."""
@@ -97,10 +99,10 @@ class Held:
 
 
 @pytest.fixture
-def held(tmp_path: Path, pace: Forecast) -> Iterator[Held]:
+def paused(tmp_path: Path, pace: Forecast) -> Iterator[PausedService]:
     """Jobs are forecast to take no time."""
     assert pace.forecast == 0.0
-    others = frozenset(threading.enumerate())
+    earlier_threads = frozenset(threading.enumerate())
     engine, clock = InlineEngine(slots=1), HeldClock()
     app = create_app(
         Settings(home=tmp_path / "home", bootstrap_token=SecretStr(STEWARD)),
@@ -111,105 +113,109 @@ def held(tmp_path: Path, pace: Forecast) -> Iterator[Held]:
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, tmp_path / "home", engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):
-            made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
-            service.tokens[role] = made.json()["token"]
+            response = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
+            service.tokens[role] = response.json()["token"]
         service.analysts.append("the analyst")
         assert app.state.services.ready.wait(PATIENCE)
-        yield Held(service, clock, service.dataset(), others)
+        yield PausedService(service, clock, service.dataset(), earlier_threads)
         engine.close()
         clock.pass_(1e6)
 
 
 def _elapsed(job: dict[str, Any]) -> float:
-    began, ended = (datetime.fromisoformat(job[name]) for name in ("created_at", "finished_at"))
-    return (ended - began).total_seconds()
+    start, end = (datetime.fromisoformat(job[name]) for name in ("created_at", "finished_at"))
+    return (end - start).total_seconds()
 
 
 @pytest.mark.slow
-def test_a_job_that_has_ended_runs_on_to_everybody_until_the_grids_next_point(held: Held) -> None:
-    job = held.submit()
-    running = held.everything(job)
+def test_an_ended_job_looks_like_a_running_one_until_the_grids_next_point(paused: PausedService) -> None:
+    job = paused.submit()
+    running = paused.everything(job)
     assert running["job"][1]["state"] == "running"
     assert running["job"][1]["progress"] == {"done": 0, "total": 3 + 3}  # steps and moments
     assert running["model"][0] == running["receipt"][0] == 409
     assert [entry["kind"] for entry in running["ledger"][1]["items"]] == ["opened", "charged", "started"]
     for _ in range(4):
-        held.pass_(0.06)
-        assert held.everything(job) == running
-    held.pass_(0.01)
-    done = held.everything(job)
-    assert (done["job"][1]["state"], _elapsed(done["job"][1])) == ("done", 0.25)
-    assert done["job"][1]["progress"] == {"done": 6, "total": 6}
-    assert done["model"][0] == done["receipt"][0] == 200
-    last = done["ledger"][1]["items"][-1]
-    assert (last["kind"], last["body"]["at"]) == ("released", done["job"][1]["finished_at"])
-    assert done["receipt"][1]["receipt"]["issued_at"] == done["job"][1]["finished_at"]
+        paused.pass_(0.06)
+        assert paused.everything(job) == running
+    paused.pass_(0.01)
+    finished = paused.everything(job)
+    assert (finished["job"][1]["state"], _elapsed(finished["job"][1])) == ("done", 0.25)
+    assert finished["job"][1]["progress"] == {"done": 6, "total": 6}
+    assert finished["model"][0] == finished["receipt"][0] == 200
+    last = finished["ledger"][1]["items"][-1]
+    assert (last["kind"], last["body"]["at"]) == ("released", finished["job"][1]["finished_at"])
+    assert finished["receipt"][1]["receipt"]["issued_at"] == finished["job"][1]["finished_at"]
 
 
 @pytest.mark.slow
-def test_and_not_before_its_forecast(held: Held, pace: Forecast) -> None:
+def test_and_not_before_its_forecast(paused: PausedService, pace: Forecast) -> None:
     pace.forecast = 5.0
-    job = held.submit()
-    held.pass_(7.99)
-    assert held.job(job)["state"] == "running"
-    held.pass_(0.01)
-    assert (held.job(job)["state"], _elapsed(held.job(job))) == ("done", 8.0)
+    job = paused.submit()
+    paused.pass_(7.99)
+    assert paused.job(job)["state"] == "running"
+    paused.pass_(0.01)
+    assert (paused.job(job)["state"], _elapsed(paused.job(job))) == ("done", 8.0)
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_on_the_grid_too(held: Held) -> None:
-    held.service.engine.ends[1] = Outcome("raised")
-    job = held.submit()
-    held.pass_(0.2)
-    running = held.everything(job)
+def test_a_failure_is_told_on_the_grid_too(paused: PausedService) -> None:
+    paused.service.engine.ends[1] = Outcome("raised")
+    job = paused.submit()
+    paused.pass_(0.2)
+    running = paused.everything(job)
     assert running["job"][1]["state"] == "running"
-    held.pass_(0.05)
-    assert (held.job(job)["state"], held.job(job)["error"], _elapsed(held.job(job))) == ("failed", "job_failed", 0.25)
+    paused.pass_(0.05)
+    assert (paused.job(job)["state"], paused.job(job)["error"], _elapsed(paused.job(job))) == (
+        "failed",
+        "job_failed",
+        0.25,
+    )
 
 
 @pytest.mark.slow
-def test_the_next_job_starts_at_a_point_of_the_grid(held: Held) -> None:
+def test_the_next_job_starts_at_a_point_of_the_grid(paused: PausedService) -> None:
     """Its slot has long been free; a queue of one's own would otherwise tell when."""
-    first = held.submit()
-    held.pass_(0.1)
-    second = held.submit()
-    held.pass_(0.14)
-    assert (held.job(first)["state"], held.job(second)["state"]) == ("running", "queued")
-    held.pass_(0.01)
-    assert (held.job(first)["state"], held.job(second)["state"]) == ("done", "running")
+    first = paused.submit()
+    paused.pass_(0.1)
+    second = paused.submit()
+    paused.pass_(0.14)
+    assert (paused.job(first)["state"], paused.job(second)["state"]) == ("running", "queued")
+    paused.pass_(0.01)
+    assert (paused.job(first)["state"], paused.job(second)["state"]) == ("done", "running")
 
 
 class TestCancel:
     @pytest.mark.slow
-    def test_what_has_ended_and_is_not_told_is_cancelled_like_what_runs(self, held: Held) -> None:
-        job = held.submit()
-        answer = held.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
+    def test_an_unpublished_end_is_cancelled_like_a_running_job(self, paused: PausedService) -> None:
+        job = paused.submit()
+        answer = paused.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
-        held.pass_(1000.0)
-        after = held.everything(job)
-        assert (after["job"][1]["state"], after["model"][0], after["receipt"][0]) == ("cancelled", 409, 409)
-        kinds = [entry["kind"] for entry in after["ledger"][1]["items"]]
+        paused.pass_(1000.0)
+        cancelled = paused.everything(job)
+        assert (cancelled["job"][1]["state"], cancelled["model"][0], cancelled["receipt"][0]) == ("cancelled", 409, 409)
+        kinds = [entry["kind"] for entry in cancelled["ledger"][1]["items"]]
         assert kinds == ["opened", "charged", "started", "cancelled"]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("ends", [True, False])
-    def test_its_slot_comes_free_at_the_same_time_either_way(self, held: Held, ends: bool) -> None:
+    def test_its_slot_comes_free_at_the_same_time_either_way(self, paused: PausedService, ends: bool) -> None:
         if not ends:
-            held.service.engine.gate.clear()  # it waits until it is told to stop
-            job = held.service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": held.dataset} | QUICK).json()[
-                "id"
-            ]
-            held.clock.settle()
+            paused.service.engine.gate.clear()  # it waits until it is told to stop
+            job = paused.service.call(
+                "analyst", "POST", "/v1/jobs", json=JOB | {"dataset": paused.dataset} | QUICK
+            ).json()["id"]
+            paused.clock.settle()
         else:
-            job = held.submit()
-        held.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
-        held.clock.settle()
-        held.service.engine.gate.set()
-        next_ = held.submit()
-        held.pass_(7.99)
-        assert held.job(next_)["state"] == "queued"
-        held.pass_(0.01)
-        assert held.job(next_)["state"] == "running"
+            job = paused.submit()
+        paused.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
+        paused.clock.settle()
+        paused.service.engine.gate.set()
+        next_ = paused.submit()
+        paused.pass_(7.99)
+        assert paused.job(next_)["state"] == "queued"
+        paused.pass_(0.01)
+        assert paused.job(next_)["state"] == "running"
 
 
 class _Timed:
@@ -221,10 +227,10 @@ class _Timed:
     def submit(self, job_id: str, _attempt: int, _payload: str) -> "_Timed.Handle":
         return _Timed.Handle(self.world, job_id, self.world.clock.ticks() + next(self._lengths))
 
-    def take(self, held: int) -> bool:
-        return held < self.slots
+    def take(self, paused: int) -> bool:
+        return paused < self.slots
 
-    def hold(self, held: int) -> None:
+    def hold(self, paused: int) -> None:
         pass
 
     def close(self) -> None:
@@ -245,7 +251,7 @@ class _Timed:
 
 
 def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], None]) -> list[str]:
-    """All that anybody could see, fifty times a second, of jobs that take so long one after the other."""
+    """Return everything that is visible, fifty times a second, of jobs of these lengths one after the other."""
     world = World.at(home)
     dataset = world.dataset(budget={"epsilon": 20.0, "delta": 1e-6})
     dispatcher = Dispatcher(world.settings, world.database, world.keys, _Timed(world, lengths))
@@ -256,12 +262,12 @@ def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], No
         if frame % 37 == 0 and frame < 37 * len(lengths):
             names[world.submit(dataset, **QUICK).id] = f"job {len(names)}"
         dispatcher.step()
-        told = jobs.page(world.database, world.analyst, Paging()).model_dump_json()
+        page = jobs.page(world.database, world.analyst, Paging()).model_dump_json()
         entries = [
             entry.body | {"kind": entry.kind}
             for entry in ledgers.page(world.database, dataset, Paging(order="asc")).items
         ]
-        text = told + json.dumps([{k: v for k, v in e.items() if k != "model_sha256"} for e in entries])
+        text = page + json.dumps([{k: v for k, v in e.items() if k != "model_sha256"} for e in entries])
         for identifier, name in names.items():
             text = text.replace(identifier, name)
         frames.append(text)
@@ -282,8 +288,8 @@ def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tm
     late = _seen(tmp_path / "late", [0.99, 0.2, 0.49], nothing)
     assert early == late
     assert early[-1].count('"state":"done"') == 3
-    other = _seen(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
-    assert other != early, "the control: another cell is seen"
+    next_cell = _seen(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
+    assert next_cell != early, "the control: another cell is visible"
 
 
 @pytest.mark.slow

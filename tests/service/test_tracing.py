@@ -20,8 +20,8 @@ _TRACE, _SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
     make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = InMemorySpanExporter()
-    monkeypatch.setattr(tracing, "OTLPSpanExporter", lambda endpoint: kept)  # noqa: ARG005
+    exporter = InMemorySpanExporter()
+    monkeypatch.setattr(tracing, "OTLPSpanExporter", lambda endpoint: exporter)  # noqa: ARG005
     with make_service(tmp_path, otlp_endpoint="http://collector:4318/v1/traces") as service:
         dataset = service.dataset(name="canary4711")
         headers = {"traceparent": f"00-{_TRACE}-{_SPAN}-01", "baggage": "who=canary4711", "User-Agent": "canary4711"}
@@ -29,13 +29,13 @@ def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
         answer = service.call("analyst", "POST", "/v1/jobs?canary4711=1", json=job, headers=headers)
         submitted = service.call("analyst", "POST", "/v1/jobs", json=job)
         service.finished(submitted.json()["id"])
-    spans = kept.get_finished_spans()
+    spans = exporter.get_finished_spans()
     names = {span.name for span in spans}
     assert "POST /v1/jobs" in names
-    assert "POST /v1/datasets" not in names, "the time of an upload is nobody's"
-    known = [(span, span.attributes["purse.request_id"]) for span in spans if span.attributes]
-    (mine,) = (span for span, asked in known if asked == answer.headers["X-Request-ID"])
-    ours = {span.name: span for span, asked in known if asked == submitted.headers["X-Request-ID"]}
+    assert "POST /v1/datasets" not in names, "the duration of an upload may depend on the file"
+    request_ids = [(span, span.attributes["purse.request_id"]) for span in spans if span.attributes]
+    (mine,) = (span for span, request_id in request_ids if request_id == answer.headers["X-Request-ID"])
+    ours = {span.name: span for span, request_id in request_ids if request_id == submitted.headers["X-Request-ID"]}
     assert set(ours) == {"POST /v1/jobs", "job"}
     assert set(ours["job"].attributes or ()) == {"purse.job_state", "purse.request_id"}
     assert mine.context is not None
@@ -43,9 +43,9 @@ def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
     assert (f"{mine.context.trace_id:032x}", f"{mine.parent.span_id:016x}") == (_TRACE, _SPAN)
     allowed = {"http.request.method", "http.route", "http.response.status_code", "purse.request_id"}
     assert all(set(span.attributes or ()) == allowed and not span.events for span in spans if span.name != "job")
-    told = "".join(span.to_json() for span in spans)
+    text = "".join(span.to_json() for span in spans)
     for secret in ("canary4711", dataset, *service.tokens.values()):
-        assert secret not in told
+        assert secret not in text
 
 
 def test_without_the_extra_a_start_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,17 +30,17 @@ from tests.support.service import SPEC, STEWARD, Service, people
 BODY = "application/offset+octet-stream"
 
 
-def _begun(service: Service, length: int, role: str = "steward") -> str:
-    """The path of a new upload."""
-    made = service.call(role, "POST", "/v1/uploads", headers={"Upload-Length": str(length)})
-    assert made.status_code == 201, made.text
-    assert made.headers["Location"] == f"/v1/uploads/{made.json()['id']}"
-    return str(made.headers["Location"])
+def _new_upload(service: Service, length: int, role: str = "steward") -> str:
+    """Return the path of a new upload."""
+    response = service.call(role, "POST", "/v1/uploads", headers={"Upload-Length": str(length)})
+    assert response.status_code == 201, response.text
+    assert response.headers["Location"] == f"/v1/uploads/{response.json()['id']}"
+    return str(response.headers["Location"])
 
 
 def _sent(service: Service, path: str, at: int, part: Any, role: str = "steward", **headers: str) -> Response:
-    said = {"Upload-Offset": str(at), "Content-Type": BODY, "Tus-Resumable": "1.0.0"} | headers
-    return service.call(role, "PATCH", path, content=part, headers=said)
+    all_headers = {"Upload-Offset": str(at), "Content-Type": BODY, "Tus-Resumable": "1.0.0"} | headers
+    return service.call(role, "PATCH", path, content=part, headers=all_headers)
 
 
 def _registered(service: Service, path: str, role: str = "steward", **changes: Any) -> Response:
@@ -63,18 +63,18 @@ def _nothing_waits(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def other(shared: Service) -> str:
-    """A second steward."""
+def second_steward(shared: Service) -> str:
+    """The name of a second steward's token."""
     if "other" not in shared.tokens:
-        made = shared.call("steward", "POST", "/v1/tokens", json={"name": "other", "role": "steward"})
-        shared.tokens["other"] = made.json()["token"]
+        response = shared.call("steward", "POST", "/v1/tokens", json={"name": "other", "role": "steward"})
+        shared.tokens["other"] = response.json()["token"]
     return "other"
 
 
 def _cut(service: Service, path: str, at: int, pieces: list[bytes]) -> int:
-    """Sends these pieces and leaves; the status, 0 if there was nobody to tell."""
-    given: list[dict[str, Any]] = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-    coming = iter([*given, {"type": "http.disconnect"}])
+    """Send these pieces and disconnect. Return the status, or 0 if there was no answer."""
+    parts_sent: list[dict[str, Any]] = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    coming = iter([*parts_sent, {"type": "http.disconnect"}])
     statuses = [0]
 
     async def receive() -> dict[str, Any]:
@@ -83,46 +83,46 @@ def _cut(service: Service, path: str, at: int, pieces: list[bytes]) -> int:
     async def send(message: MutableMapping[str, Any]) -> None:
         statuses.append(message.get("status", 0))
 
-    said = {"authorization": f"Bearer {STEWARD}", "upload-offset": str(at), "content-type": BODY}
-    headers = [(name.encode(), value.encode()) for name, value in said.items()]
+    fields = {"authorization": f"Bearer {STEWARD}", "upload-offset": str(at), "content-type": BODY}
+    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
     scope = {"type": "http", "method": "PATCH", "path": path, "query_string": b"", "headers": headers}
     anyio.run(partial(service.app, scope, receive, send))
     return max(statuses)
 
 
 @pytest.mark.slow
-def test_it_goes_on_from_any_byte_at_which_it_broke_off_and_becomes_the_same_dataset(shared: Service) -> None:
+def test_an_upload_continues_at_any_byte_and_becomes_the_same_dataset(shared: Service) -> None:
     file = people(60)
-    path = _begun(shared, len(file))
+    path = _new_upload(shared, len(file))
     at = 0
     for step in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89):
         assert _cut(shared, path, at, [file[at : at + step][:2], file[at : at + step][2:]]) != 204
         at += step
-        told = shared.call("steward", "HEAD", path)
-        assert (told.status_code, told.headers["Upload-Offset"]) == (200, str(at))
-        assert (told.headers["Upload-Length"], told.headers["Cache-Control"]) == (str(len(file)), "no-store")
+        response = shared.call("steward", "HEAD", path)
+        assert (response.status_code, response.headers["Upload-Offset"]) == (200, str(at))
+        assert (response.headers["Upload-Length"], response.headers["Cache-Control"]) == (str(len(file)), "no-store")
         assert _code(_registered(shared, path)) == (409, "upload_incomplete")
     last = _sent(shared, path, at, file[at:])
     assert (last.status_code, last.headers["Upload-Offset"]) == (204, str(len(file)))
     refused = _registered(shared, path, budget={"epsilon": 3.0, "delta": 1e-6, "filter": "pure"})
     assert refused.status_code == 422
-    assert shared.call("steward", "GET", path).json()["offset"] == len(file), "what was refused can be mended"
+    assert shared.call("steward", "GET", path).json()["offset"] == len(file), "a refused registration keeps the upload"
 
     assert _registered(shared, path, name="in parts").status_code == 201
     assert _code(shared.call("steward", "GET", path)) == (404, "not_found")
     assert _code(shared.upload(SPEC | {"name": "at once"}, file)) == (409, "duplicate_dataset")
 
 
-def test_only_where_it_ends_is_anything_written(shared: Service) -> None:
-    path = _begun(shared, 10)
+def test_only_the_next_byte_is_written(shared: Service) -> None:
+    path = _new_upload(shared, 10)
     assert _sent(shared, path, 0, b"01234").status_code == 204
     for at in (0, 4, 6, 10, 11):
         assert _code(_sent(shared, path, at, b"x")) == (409, "offset_mismatch")
     assert _code(_sent(shared, path, 5, b"567890")) == (413, "too_large")
     assert _code(_sent(shared, path, 5, b"x", **{"Content-Type": "text/csv"})) == (415, "unsupported_media_type")
-    other = _sent(shared, path, 5, b"x", **{"Tus-Resumable": "0.2.2"})
-    assert _code(other) == (412, "unsupported_version")
-    assert (other.headers["Tus-Version"], other.headers["Tus-Resumable"]) == ("1.0.0", "1.0.0")
+    wrong_version = _sent(shared, path, 5, b"x", **{"Tus-Resumable": "0.2.2"})
+    assert _code(wrong_version) == (412, "unsupported_version")
+    assert (wrong_version.headers["Tus-Version"], wrong_version.headers["Tus-Resumable"]) == ("1.0.0", "1.0.0")
     for no_place in ("-1", "x", "1" * 30):
         assert _sent(shared, path, 5, b"x", **{"Upload-Offset": no_place}).status_code == 422
     assert shared.call("steward", "GET", path).json()["offset"] == 5
@@ -141,7 +141,7 @@ def test_a_length_is_a_number_of_bytes(shared: Service, length: str | None) -> N
 
 def test_of_two_writers_at_one_place_one_wins(shared: Service) -> None:
     block, writers = 3 * 2**20, 4
-    path, start = _begun(shared, 10 * block), Barrier(writers)
+    path, start = _new_upload(shared, 10 * block), Barrier(writers)
 
     def write(number: int) -> int:
         start.wait()
@@ -159,35 +159,35 @@ def test_of_two_writers_at_one_place_one_wins(shared: Service) -> None:
     assert shared.call("steward", "GET", path).json()["offset"] == len(content)
 
 
-def test_nobody_else_finds_it(shared: Service, other: str) -> None:
-    path = _begun(shared, 5)
+def test_other_stewards_cannot_find_it(shared: Service, second_steward: str) -> None:
+    path = _new_upload(shared, 5)
     assert _sent(shared, path, 0, b"01234").status_code == 204
-    for asked in (path, "/v1/uploads/up_nobody"):
+    for upload_path in (path, "/v1/uploads/up_nobody"):
         for method in ("GET", "HEAD", "DELETE"):
-            assert shared.call(other, method, asked).status_code == 404
-        assert _code(_sent(shared, asked, 5, b"", role=other)) == (404, "not_found")
-        assert _code(_registered(shared, asked, role=other, name="stolen")) == (404, "not_found")
+            assert shared.call(second_steward, method, upload_path).status_code == 404
+        assert _code(_sent(shared, upload_path, 5, b"", role=second_steward)) == (404, "not_found")
+        assert _code(_registered(shared, upload_path, role=second_steward, name="stolen")) == (404, "not_found")
     for pattern in ("up_*", "*", "../*/up_*", "", "/etc/passwd", path.replace("/v1/uploads", "../*")):
-        assert _code(_registered(shared, pattern, role=other, name="stolen")) == (404, "not_found")
-    assert shared.call(other, "GET", "/v1/uploads").json()["items"] == []
+        assert _code(_registered(shared, pattern, role=second_steward, name="stolen")) == (404, "not_found")
+    assert shared.call(second_steward, "GET", "/v1/uploads").json()["items"] == []
     [mine] = shared.call("steward", "GET", "/v1/uploads").json()["items"]
     assert mine == shared.call("steward", "GET", path).json()
 
 
-def test_so_many_wait_of_one_and_of_all(shared: Service, other: str) -> None:
+def test_so_many_wait_of_one_and_of_all(shared: Service, second_steward: str) -> None:
     for _ in range(spool.WAITING_EACH):
-        path = _begun(shared, 5)
+        path = _new_upload(shared, 5)
     refused = shared.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "5"})
     assert _code(refused) == (429, "too_many_requests")
     assert refused.headers["Retry-After"]
-    _begun(shared, 5, role=other)
+    _new_upload(shared, 5, role=second_steward)
     assert shared.call("steward", "DELETE", path).status_code == 204
-    _begun(shared, 5)
+    _new_upload(shared, 5)
     strangers = spool.root(shared.home) / "idn_strangers"
     strangers.mkdir(exist_ok=True)
     for number in range(spool.WAITING):
         (strangers / f"up_{number}.5").touch()
-    refused = shared.call(other, "POST", "/v1/uploads", headers={"Upload-Length": "5"})
+    refused = shared.call(second_steward, "POST", "/v1/uploads", headers={"Upload-Length": "5"})
     assert _code(refused) == (503, "overloaded")
 
 
@@ -202,21 +202,21 @@ def test_what_would_not_fit_is_told_before_it_comes(tmp_path: Path) -> None:
     assert spool.owned(tmp_path, "idn_one") == []
 
 
-def test_what_waits_too_long_is_deleted_and_nothing_else(tmp_path: Path) -> None:
+def test_only_expired_uploads_are_deleted(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    old, held, new = (spool.begin(settings, "idn_one", 5) for _ in range(3))
-    assert spool.append(held, 0, b"01234") == 5
+    old, complete, new = (spool.begin(settings, "idn_one", 5) for _ in range(3))
+    assert spool.append(complete, 0, b"01234") == 5
     strange = old.file.with_name("notes.txt")
     strange.touch()
-    for file in (old.file, held.file, strange):
+    for file in (old.file, complete.file, strange):
         os.utime(file, (0, time.time() - settings.upload_seconds - 60))
-    with spool.complete(tmp_path, "idn_one", held.id) as file:
+    with spool.complete(tmp_path, "idn_one", complete.id) as file:
         spool.sweep(tmp_path, settings.upload_seconds)
-        assert sorted(file.parent.iterdir()) == sorted([held.file, new.file, strange])
+        assert sorted(file.parent.iterdir()) == sorted([complete.file, new.file, strange])
         for use in (spool.remove, lambda upload: spool.append(upload, 5, b"")):
             with pytest.raises(ApiError) as caught:
-                use(held)
-            assert caught.value.code == "upload_busy", "what is being registered stays as it is"
+                use(complete)
+            assert caught.value.code == "upload_busy", "an upload that is being registered is not changed"
     with pytest.raises(ApiError) as caught:
         spool.append(old, 0, b"0")
     assert caught.value.code == "not_found"
@@ -224,10 +224,10 @@ def test_what_waits_too_long_is_deleted_and_nothing_else(tmp_path: Path) -> None
     assert sorted(file.parent.iterdir()) == sorted([new.file, strange])
 
 
-def test_the_log_tells_nothing_of_it(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_shows_nothing_of_an_upload(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="purse"):
-        said = {"Upload-Length": "9", "Upload-Metadata": "filename czNjcjN0"}
-        path = shared.call("steward", "POST", "/v1/uploads", headers=said).headers["Location"]
+        headers = {"Upload-Length": "9", "Upload-Metadata": "filename czNjcjN0"}
+        path = shared.call("steward", "POST", "/v1/uploads", headers=headers).headers["Location"]
         assert _sent(shared, path, 0, b"s3cr3t,1\n").status_code == 204
         assert _cut(shared, path, 9, [b"s3cr3t"]) == 413
     assert "PATCH /v1/uploads/{upload_id} 204" in caplog.text
@@ -247,8 +247,8 @@ class _Breaking(httpx.BaseTransport):
         self._service, self._left, self.patches = service, most, 0
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        content, left = request.read(), ("content-length", "host")
-        headers = {name: value for name, value in request.headers.items() if name not in left}
+        content, omitted = request.read(), ("content-length", "host")
+        headers = {name: value for name, value in request.headers.items() if name not in omitted}
         if request.method == "PATCH":
             self.patches += 1
             if self.patches > self._left:
@@ -267,7 +267,7 @@ async def _at_once(_driver: object, _seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_our_client_sends_a_large_file_in_parts_and_goes_on(
+def test_our_client_sends_a_large_file_in_parts_and_continues(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "PART_BYTES", 256)
@@ -278,31 +278,31 @@ def test_our_client_sends_a_large_file_in_parts_and_goes_on(
         with Client("http://testserver", STEWARD, transport=broken) as purse, pytest.raises(Unreachable) as failed:
             purse.datasets.upload(source, spec=SPEC)
         [note] = failed.value.__notes__
-        [kept] = service.call("steward", "GET", "/v1/uploads").json()["items"]
-        assert kept["id"] in note
-        assert 256 < kept["offset"] < kept["length"] == len(file)
+        [unfinished] = service.call("steward", "GET", "/v1/uploads").json()["items"]
+        assert unfinished["id"] in note
+        assert 256 < unfinished["offset"] < unfinished["length"] == len(file)
 
         going = _Breaking(service)
         with Client("http://testserver", STEWARD, transport=going) as purse:
             with pytest.raises(ClientError, match=r"length|bytes|file"):
-                purse.datasets.upload(io.BytesIO(file[1:]), spec=SPEC, resume=kept["id"])
-            made = purse.datasets.upload(source, spec=SPEC, resume=kept["id"])
-        assert made.rows == 300
-        assert going.patches > (len(file) - kept["offset"]) / 256, "some were sent again"
-        assert service.call("steward", "DELETE", f"/v1/datasets/{made.id}").json()["data"] == "withdrawn"
+                purse.datasets.upload(io.BytesIO(file[1:]), spec=SPEC, resume=unfinished["id"])
+            dataset = purse.datasets.upload(source, spec=SPEC, resume=unfinished["id"])
+        assert dataset.rows == 300
+        assert going.patches > (len(file) - unfinished["offset"]) / 256, "some were sent again"
+        assert service.call("steward", "DELETE", f"/v1/datasets/{dataset.id}").json()["data"] == "withdrawn"
     with Client("http://testserver", STEWARD, transport=_Breaking(service)) as purse:
         at_once = purse.datasets.upload(io.BytesIO(people(8)[:200]), spec=SPEC)
         assert at_once.rows is not None
 
 
 @pytest.mark.slow
-def test_what_a_killed_server_had_received_is_there_for_another_one(make_service: MakeService, tmp_path: Path) -> None:
+def test_an_upload_to_a_killed_server_continues_on_another(make_service: MakeService, tmp_path: Path) -> None:
     home, file = tmp_path / "home", people(200_000)
     server = Server(home, workers=1)
     try:
         server.start()
-        made = server.client.post("/v1/uploads", headers={"Upload-Length": str(len(file))})
-        path = made.headers["Location"]
+        response = server.client.post("/v1/uploads", headers={"Upload-Length": str(len(file))})
+        path = response.headers["Location"]
         [part] = spool.root(home).glob("*/up_*")
 
         def body() -> Iterator[bytes]:

@@ -42,11 +42,11 @@ PAGE = Path(__file__).parents[2] / "docs/webhooks.md"
 
 @dataclass
 class Receiver:
-    """Somebody who is told, and answers with these statuses, then 204."""
+    """A receiver that answers with these statuses, then 204."""
 
     url: str
     answers: list[int] = field(default_factory=list)
-    seen: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    messages: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
 
 @contextmanager
@@ -54,8 +54,8 @@ def receiving() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.seen.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            self.send_response(found.answers.pop(0) if found.answers else 204)
+            running.messages.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            self.send_response(running.answers.pop(0) if running.answers else 204)
             self.send_header("Location", "/elsewhere")
             self.end_headers()
 
@@ -63,11 +63,11 @@ def receiving() -> Iterator[Receiver]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    found = Receiver(f"http://127.0.0.1:{server.server_port}{SECRET}")
+    running = Receiver(f"http://127.0.0.1:{server.server_port}{SECRET}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield found
+        yield running
     finally:
         server.shutdown()
         thread.join()
@@ -76,16 +76,16 @@ def receiving() -> Iterator[Receiver]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World.at(tmp_path / "home")
-    made.clock.pass_(1_800_000_000)
-    yield made
-    made.database.close()
+    new_world = World.at(tmp_path / "home")
+    new_world.clock.pass_(1_800_000_000)
+    yield new_world
+    new_world.database.close()
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
+    with receiving() as running:
+        yield running
 
 
 def _hook(world: World, url: str = "https://hooks.example/jobs") -> str:
@@ -137,7 +137,7 @@ def test_nothing_is_written_before_the_end_is_public_and_one_message_with_it(
     assert len(_waiting(world)) == 4, "nobody is told of another's jobs"
 
 
-def test_a_message_is_signed_and_holds_public_facts_alone(
+def test_a_message_is_signed_and_contains_only_public_facts(
     world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "app.webhooks")
@@ -145,12 +145,12 @@ def test_a_message_is_signed_and_holds_public_facts_alone(
     courier = _courier(world, "127.0.0.1")
     assert courier.step() == 1
     assert courier.step() == 0
-    [(path, headers, body)] = receiver.seen
-    shown = world.job(job)
+    [(path, headers, body)] = receiver.messages
+    view = world.job(job)
     assert json.loads(body) == {
         "type": "job.finished",
-        "timestamp": shown.finished_at,
-        "data": {"job": job, "dataset": shown.dataset, "state": "done"},
+        "timestamp": view.finished_at,
+        "data": {"job": job, "dataset": view.dataset, "state": "done"},
     }
     assert path == SECRET
     event = received.verify(body, headers, _keys(world), now=world.clock.wall() + 299)
@@ -160,7 +160,7 @@ def test_a_message_is_signed_and_holds_public_facts_alone(
     assert "webhook_answered" in caplog.text
 
 
-def test_a_receiver_trusts_no_other_message(world: World) -> None:
+def test_a_receiver_rejects_any_other_message(world: World) -> None:
     body, headers = signed(MESSAGE, world.keys, 1000.5)
     keys = _keys(world)
     assert received.verify(body, {k.title(): v for k, v in headers.items()}, keys, now=1000).data.state == "done"
@@ -177,10 +177,10 @@ def test_a_receiver_trusts_no_other_message(world: World) -> None:
         {"now": 699},
         {"keys": KeySet(keys=[])},
     ):
-        asked: dict[str, Any] = {"body": body, "now": 1000, "keys": keys} | change
-        said = headers | {name: str(value) for name, value in change.items() if name in headers}
+        arguments: dict[str, Any] = {"body": body, "now": 1000, "keys": keys} | change
+        all_headers = headers | {name: str(value) for name, value in change.items() if name in headers}
         with pytest.raises(NotVerified):
-            received.verify(asked["body"], said, asked["keys"], now=asked["now"])
+            received.verify(arguments["body"], all_headers, arguments["keys"], now=arguments["now"])
     both = headers | {"webhook-signature": f"v1,abc v1a,AAAA {headers['webhook-signature']}"}
     assert received.verify(body, both, keys, now=1000).type == "job.finished"
     with pytest.raises(ValueError, match="two full stops"):
@@ -194,32 +194,32 @@ def test_what_is_not_taken_is_sent_again_later_and_later_and_then_given_up(world
     courier = _courier(world, "127.0.0.1")
     for attempt, delay in enumerate((*RETRY_DELAYS_SECONDS, None)):
         assert courier.step() == 1
-        assert len(receiver.seen) == attempt + 1
+        assert len(receiver.messages) == attempt + 1
         assert courier.step() == 0, "not before it is due"
         if delay is not None:
             [row] = _waiting(world)
             assert (row.attempts, row.due) == (attempt + 1, world.clock.wall() + delay)
             world.clock.pass_(delay)
     assert _waiting(world) == []
-    assert len({headers["webhook-id"] for _, headers, _ in receiver.seen}) == 1
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.messages}) == 1
     assert sum(RETRY_DELAYS_SECONDS) == pytest.approx(10 * 3600, rel=0.03)
     with world.database.read() as connection:
         assert connection.scalar(sa.select(webhooks.c.failures)) == len(RETRY_DELAYS_SECONDS) + 1
 
 
-def test_of_an_answer_only_the_status_counts(world: World, receiver: Receiver) -> None:
+def test_only_the_status_of_an_answer_counts(world: World, receiver: Receiver) -> None:
     _told_of_one(world, receiver.url)
     receiver.answers = [302]
     courier = _courier(world, "127.0.0.1")
     assert courier.step() == 1
-    assert [path for path, _, _ in receiver.seen] == [SECRET], "a redirect is followed nowhere"
+    assert [path for path, _, _ in receiver.messages] == [SECRET], "redirects are not followed"
     assert len(_waiting(world)) == 1
     world.clock.pass_(RETRY_DELAYS_SECONDS[0])
     assert courier.step() == 1
     assert _waiting(world) == []
     with world.database.read() as connection:
-        found = connection.execute(sa.select(webhooks.c.failures, webhooks.c.busy_until)).one()
-    assert found == (0, world.clock.wall())
+        row = connection.execute(sa.select(webhooks.c.failures, webhooks.c.busy_until)).one()
+    assert row == (0, world.clock.wall())
 
 
 def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
@@ -251,14 +251,14 @@ def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_webhooks_take_turns_whatever_waits_for_one_of_them(world: World) -> None:
-    """A receiver that is slow, with any number of messages before it, holds nobody else's for more than a turn."""
+def test_webhooks_take_turns_however_many_messages_wait(world: World) -> None:
+    """A slow receiver with many messages delays those of others by one turn at most."""
     slow, job = _hook(world), world.release(world.dataset())
     with world.database.write() as connection:
-        before = connection.execute(sa.select(deliveries)).one()._asdict()
-        connection.execute(sa.insert(deliveries), [before | {"id": f"msg_{i}"} for i in range(100)])
-        other = store.add(connection, world.analyst.id, "https://other.example/", world.database.timestamp())
-        last = before | {"id": "msg_of_other", "webhook_id": other, "job_id": job, "due": world.clock.wall()}
+        row = connection.execute(sa.select(deliveries)).one()._asdict()
+        connection.execute(sa.insert(deliveries), [row | {"id": f"msg_{i}"} for i in range(100)])
+        other_hook = store.add(connection, world.analyst.id, "https://other.example/", world.database.timestamp())
+        last = row | {"id": "msg_of_other", "webhook_id": other_hook, "job_id": job, "due": world.clock.wall()}
         connection.execute(sa.insert(deliveries), last)
     turns = []
     for _ in range(3):
@@ -267,17 +267,17 @@ def test_webhooks_take_turns_whatever_waits_for_one_of_them(world: World) -> Non
             store.settle(connection, message, False, world.clock.wall(), "at")
         turns.append(message.webhook)
         world.clock.pass_(1.0)
-    assert turns.index(other) <= 1
+    assert turns.index(other_hook) <= 1
     assert slow in turns
 
 
-def test_a_name_that_nobody_answers_for_holds_no_other_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The receiver's own name server may let a look-up hang for as long as it likes."""
-    answered, done = threading.Event(), threading.Event()
+def test_a_name_without_an_address_delays_no_other_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver's own name server may never answer."""
+    answered, finished = threading.Event(), threading.Event()
 
     def never(*_: Any, **__: Any) -> list[Any]:
         answered.wait(PATIENCE)
-        done.set()
+        finished.set()
         return []
 
     _told_of_one(world, "https://hooks.example/")
@@ -285,10 +285,10 @@ def test_a_name_that_nobody_answers_for_holds_no_other_message(world: World, mon
     monkeypatch.setattr(places, "_TIMEOUT_SECONDS", 0.05)
     try:
         assert _courier(world).step() == 1
-        assert not done.is_set()
+        assert not finished.is_set()
     finally:
         answered.set()
-    assert done.wait(PATIENCE)
+    assert finished.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("address", INSIDE.split())
@@ -302,30 +302,30 @@ def test_what_is_not_public_is_not_asked(address: str, monkeypatch: pytest.Monke
 
 
 def _resolve(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
-    asked, left = [], list(answers)
+    hosts, remaining = [], list(answers)
 
-    async def found(_loop: object, host: str, port: int, **_: Any) -> list[Any]:
-        asked.append(host)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in left.pop(0)]
+    async def lookup(_loop: object, host: str, port: int, **_: Any) -> list[Any]:
+        hosts.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in remaining.pop(0)]
 
-    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", found)
-    return asked
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", lookup)
+    return hosts
 
 
 def test_a_name_is_looked_up_once_and_the_checked_address_is_called(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that is public when it is checked and private when it is called would be both (DNS rebinding)."""
+    """Otherwise a name could be public when checked and private when called (DNS rebinding)."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    asked = _resolve(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
+    hosts = _resolve(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
     url = receiver.url.replace("127.0.0.1", "hooks.example")
     status = asyncio.run(places.post(url, ("hooks.example",), b"{}", {}))
-    assert (status, asked) == (204, ["hooks.example"])
-    [(_, headers, _)] = receiver.seen
+    assert (status, hosts) == (204, ["hooks.example"])
+    [(_, headers, _)] = receiver.messages
     assert headers["host"].startswith("hooks.example:")
-    made = places.Place(places.parted("https://hooks.example/a?b", ()), "2606:2800:21f:cb07::1")
-    assert made.url == "https://[2606:2800:21f:cb07::1]:443/a?b"
+    place = places.Place(places.parted("https://hooks.example/a?b", ()), "2606:2800:21f:cb07::1")
+    assert place.url == "https://[2606:2800:21f:cb07::1]:443/a?b"
 
 
 @pytest.mark.slow
@@ -351,50 +351,58 @@ def test_an_address_that_may_not_be_is_refused_when_it_is_named(shared: Service)
 
 
 @pytest.mark.slow
-def test_webhooks_are_ones_own_and_so_many(shared: Service) -> None:
+def test_webhooks_belong_to_one_analyst_and_are_limited(shared: Service) -> None:
     shared.analyst("lea")
-    made = [shared.call("lea", "POST", "/v1/webhooks", json={"url": f"https://h{n}.example/secret"}) for n in range(5)]
-    assert [answer.status_code for answer in made] == [201] * 5
-    first = made[0].json()
-    assert made[0].headers["Location"] == f"/v1/webhooks/{first['id']}"
+    responses = [
+        shared.call("lea", "POST", "/v1/webhooks", json={"url": f"https://h{n}.example/secret"}) for n in range(5)
+    ]
+    assert [answer.status_code for answer in responses] == [201] * 5
+    first = responses[0].json()
+    assert responses[0].headers["Location"] == f"/v1/webhooks/{first['id']}"
     again = shared.call("lea", "POST", "/v1/webhooks", json={"url": first["url"]})
     assert (again.status_code, again.json()) == (201, first)
-    more = shared.call("lea", "POST", "/v1/webhooks", json={"url": "https://h6.example/"})
-    assert (more.status_code, more.json()["code"]) == (429, "too_many_requests")
+    sixth = shared.call("lea", "POST", "/v1/webhooks", json={"url": "https://h6.example/"})
+    assert (sixth.status_code, sixth.json()["code"]) == (429, "too_many_requests")
     listed = shared.call("lea", "GET", "/v1/webhooks", params={"limit": 2}).json()
     assert [hook["url"] for hook in listed["items"]] == ["https://h4.example/secret", "https://h3.example/secret"]
     assert first["analyst"] == "lea"
-    rest = {"analyst": "lea", "cursor": listed["next"]}
-    told = shared.call("steward", "GET", "/v1/webhooks", params=rest).json()["items"]
-    assert [hook["url"] for hook in told] == ["https://h2.example", "https://h1.example", "https://h0.example"]
-    told = shared.call("steward", "GET", "/v1/webhooks", params={"analyst": "lea"}).json()["items"]
-    assert {hook["url"] for hook in told} == {f"https://h{n}.example" for n in range(5)}
+    second_page = {"analyst": "lea", "cursor": listed["next"]}
+    listed_by_steward = shared.call("steward", "GET", "/v1/webhooks", params=second_page).json()["items"]
+    assert [hook["url"] for hook in listed_by_steward] == [
+        "https://h2.example",
+        "https://h1.example",
+        "https://h0.example",
+    ]
+    listed_by_steward = shared.call("steward", "GET", "/v1/webhooks", params={"analyst": "lea"}).json()["items"]
+    assert {hook["url"] for hook in listed_by_steward} == {f"https://h{n}.example" for n in range(5)}
     place = f"/v1/webhooks/{first['id']}"
     assert [shared.call("analyst", method, place).status_code for method in ("GET", "DELETE")] == [404, 404]
     own = shared.call("analyst", "POST", "/v1/webhooks", json={"url": "https://own.example"}).json()["id"]
     foreign = {"cursor": first["id"], "order": "asc"}
-    assert shared.call("analyst", "GET", "/v1/webhooks", params=foreign).json()["items"] == [], "as after none"
+    assert shared.call("analyst", "GET", "/v1/webhooks", params=foreign).json()["items"] == [], (
+        "a foreign cursor gives an empty page"
+    )
     assert shared.call("analyst", "DELETE", f"/v1/webhooks/{own}").status_code == 204
     assert shared.call("analyst", "GET", "/v1/webhooks").json()["items"] == []
     assert shared.call("lea", "GET", place).json() == first
     assert [shared.call("lea", method, place).status_code for method in ("DELETE", "GET")] == [204, 404]
-    assert shared.call("steward", "DELETE", f"/v1/webhooks/{made[1].json()['id']}").status_code == 204
+    assert shared.call("steward", "DELETE", f"/v1/webhooks/{responses[1].json()['id']}").status_code == 204
 
 
 @pytest.mark.slow
 def test_a_server_sends_by_itself(tmp_path: Path, receiver: Receiver, make_service: MakeService) -> None:
     with make_service(tmp_path / "home", webhook_hosts=("127.0.0.1",)) as service:
-        made = service.call("analyst", "POST", "/v1/webhooks", json={"url": receiver.url})
-        assert made.status_code == 201, made.text
+        response = service.call("analyst", "POST", "/v1/webhooks", json={"url": receiver.url})
+        assert response.status_code == 201, response.text
         job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()["id"]
         assert service.finished(job)["state"] == "done"
         deadline = time.monotonic() + PATIENCE
-        while not receiver.seen and time.monotonic() < deadline:
+        while not receiver.messages and time.monotonic() < deadline:
             time.sleep(0.02)
-        [(_, headers, body)] = receiver.seen
+        [(_, headers, body)] = receiver.messages
         keys = KeySet.model_validate(service.client.get("/v1/keys").json())
-        sent = int(headers["webhook-timestamp"])
-        assert received.verify(body, headers, keys, now=sent).data.job == job
+        timestamp = int(headers["webhook-timestamp"])
+        assert received.verify(body, headers, keys, now=timestamp).data.job == job
 
 
 def test_what_the_page_shows_reads_a_message(world: World) -> None:

@@ -28,13 +28,16 @@ def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
     looked at with an alarm of ALARM / 5 each, so that no honest mechanism is accused with a chance above ALARM; a
     mutant is missed where the screen or the last look misses it, as often as `make power` says.
     """
-    found, done = (np.empty(0), np.empty(0)), 0
+    values, runs_done = (np.empty(0), np.empty(0)), 0
     for share in SHARES:
-        more = attack(round(share * runs) - done)
-        found, done = (np.append(found[0], more[0]), np.append(found[1], more[1])), round(share * runs)
-        if share == SHARES[0] and beyond(*found, SCREEN) <= 0:
+        new_values = attack(round(share * runs) - runs_done)
+        values, runs_done = (
+            (np.append(values[0], new_values[0]), np.append(values[1], new_values[1])),
+            round(share * runs),
+        )
+        if share == SHARES[0] and beyond(*values, SCREEN) <= 0:
             return False
-        if beyond(*found, LOOK) > 0:
+        if beyond(*values, LOOK) > 0:
             return True
     return False
 

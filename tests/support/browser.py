@@ -85,8 +85,8 @@ class Visitor:
             context.on("console", lambda message: visitor._logged(message))
             context.add_init_script(_REPORT_VIOLATIONS)
             if token is not None:
-                kept = {"name": COOKIE, "value": token, "domain": urlsplit(url).hostname, "path": PREFIX}
-                context.add_cookies([kept | {"httpOnly": True, "sameSite": "Strict"}])  # type: ignore[list-item]
+                cookie = {"name": COOKIE, "value": token, "domain": urlsplit(url).hostname, "path": PREFIX}
+                context.add_cookies([cookie | {"httpOnly": True, "sameSite": "Strict"}])  # type: ignore[list-item]
                 visitor.page.goto(first)
             yield visitor
             assert visitor.elsewhere == []
@@ -139,15 +139,15 @@ class Visitor:
             address = page.evaluate(_AS_WEBP, base64.b64encode(picture).decode())
         return base64.b64decode(address.partition(",")[2])
 
-    def told(self) -> str:
+    def exchanges(self) -> str:
         """Return the last exchanges between browser and service, and those that still wait."""
         return f"waiting: {self.waiting}\nlast: {[*self.last]}\ncomplaints: {self.complaints}"
 
     def _answered(self, request: Request, how: str) -> None:
-        said = f"{request.method} {urlsplit(request.url).path}"
-        if said in self.waiting:
-            self.waiting.remove(said)
-        self.last.append(f"{said} {how}")
+        name = f"{request.method} {urlsplit(request.url).path}"
+        if name in self.waiting:
+            self.waiting.remove(name)
+        self.last.append(f"{name} {how}")
 
     def _logged(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -184,13 +184,13 @@ def _is_missing() -> bool:
 
 
 @contextmanager
-def held(page: Page, path: str) -> Iterator[None]:
-    """Requests for this path as they are made; at the end they are answered, and those that follow pass."""
-    found, over = list[Route](), Event()
-    page.route(path, lambda route: route.continue_() if over.is_set() else found.append(route))
+def delayed(page: Page, path: str) -> Iterator[None]:
+    """Delay requests for this path until the end of the block; later ones pass."""
+    routes, is_over = list[Route](), Event()
+    page.route(path, lambda route: route.continue_() if is_over.is_set() else routes.append(route))
     yield
-    over.set()
-    for route in found:
+    is_over.set()
+    for route in routes:
         route.continue_()
 
 

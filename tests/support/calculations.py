@@ -22,9 +22,9 @@ class InlineCalculators:
         return True
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer, written and read as if it had come from afar."""
-        found = await run_in_threadpool(answer, QUESTION.validate_json(question))
-        return ANSWER.dump_json(found)
+        """Return the answer, serialised and parsed as between processes."""
+        result = await run_in_threadpool(answer, QUESTION.validate_json(question))
+        return ANSWER.dump_json(result)
 
     def close(self) -> None:
         """There is nothing to close."""

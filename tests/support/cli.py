@@ -6,9 +6,9 @@ from app.cli import main
 
 
 def purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Runs the command: (exit code, stdout, stderr), without what was said before."""
+    """Run the command, and return its exit code, output and error output, without earlier output."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as leaving:
         main(arguments)
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
+    captured = capsys.readouterr()
+    return int(leaving.value.code or 0), captured.out, captured.err

@@ -14,8 +14,8 @@ from solvers.losses import Loss
 
 def folded(X: NDArray[Any], columns: Columns) -> Coded:
     """Return the rows as codes and numbers; the numbers keep their type."""
-    found = inputs.folded(X.astype(float), columns)
-    return replace(found, numbers=found.numbers.astype(X.dtype))
+    coded = inputs.folded(X.astype(float), columns)
+    return replace(coded, numbers=coded.numbers.astype(X.dtype))
 
 
 def unfolded(n: int, columns: Columns, seed: int = 7, kind: type = np.float64) -> NDArray[Any]:

@@ -117,8 +117,8 @@ def _typed(dtype: str, pool: list[Any]) -> Kind:
 
 def _masked(dtype: Any, pool: list[Any], blank: Any) -> Kind:
     def make(values: Sequence[Any]) -> Any:
-        held = [blank if value is None else value for value in values]
-        data = objects(held) if dtype is object else np.array(held, dtype)
+        filled = [blank if value is None else value for value in values]
+        data = objects(filled) if dtype is object else np.array(filled, dtype)
         return np.ma.MaskedArray(data, [value is None for value in values])
 
     return Kind(_null(pool), make)
@@ -126,30 +126,30 @@ def _masked(dtype: Any, pool: list[Any], blank: Any) -> Kind:
 
 def _of_numpy() -> dict[str, Kind]:
     unsigned, wide = [0, 1, 2, 200], [*_SMALL, 2**53 + 1, 2**63, 2**64 - 1]
-    found = {f"numpy {code}": _typed(code, _SMALL) for code in "bhilqBHILQ"}
-    found |= {
+    kinds = {f"numpy {code}": _typed(code, _SMALL) for code in "bhilqBHILQ"}
+    kinds |= {
         "numpy uint8": _typed("u1", unsigned),
         "numpy uint64": _typed("u8", wide),
         "numpy bool": _typed("?", FLAGS),
     }
-    found |= {"numpy int64": _typed("i8", INTEGERS), "numpy float16": _typed("f2", [0.0, 1.0, 0.5, np.nan, np.inf])}
-    found |= {"numpy float64": _typed("f8", FLOATS), "numpy float32": _typed("f4", [0.0, 1.0, 0.1, np.nan, np.inf])}
-    found |= {"numpy longdouble": _typed("g", [*FLOATS, np.longdouble("1e4000"), np.longdouble(2) ** 63 + 1])}
-    found |= {f"numpy {code}": _typed(code, [0, 1, 1 + 2j, complex(np.nan, 1), 1e30j]) for code in "FDG"}
-    found |= {f"numpy {code}": _typed(code, [*MOMENTS, "NaT"]) for code in ("M8[s]", "M8[D]", "m8[s]")}
-    found |= {f"numpy {code}": _typed(code, [0, 1, 10**18, "NaT"]) for code in ("M8[ns]", "m8[ns]", "m8")}
-    found |= {"numpy text": _typed("U5", TEXTS), "numpy bytes": _typed("S5", [b"0", b"1", b"a", b"", b"\xff"])}
+    kinds |= {"numpy int64": _typed("i8", INTEGERS), "numpy float16": _typed("f2", [0.0, 1.0, 0.5, np.nan, np.inf])}
+    kinds |= {"numpy float64": _typed("f8", FLOATS), "numpy float32": _typed("f4", [0.0, 1.0, 0.1, np.nan, np.inf])}
+    kinds |= {"numpy longdouble": _typed("g", [*FLOATS, np.longdouble("1e4000"), np.longdouble(2) ** 63 + 1])}
+    kinds |= {f"numpy {code}": _typed(code, [0, 1, 1 + 2j, complex(np.nan, 1), 1e30j]) for code in "FDG"}
+    kinds |= {f"numpy {code}": _typed(code, [*MOMENTS, "NaT"]) for code in ("M8[s]", "M8[D]", "m8[s]")}
+    kinds |= {f"numpy {code}": _typed(code, [0, 1, 10**18, "NaT"]) for code in ("M8[ns]", "m8[ns]", "m8")}
+    kinds |= {"numpy text": _typed("U5", TEXTS), "numpy bytes": _typed("S5", [b"0", b"1", b"a", b"", b"\xff"])}
     structure: Any = [("a", int), ("b", float)]
-    found["numpy structure"] = Kind([(0, 0.0), (1, np.nan)], lambda values: np.array(list(values), structure))
-    found["numpy object"] = Kind(ANY, objects)
-    found["numpy object (n, 1)"] = Kind(ANY, lambda values: objects(values).reshape(-1, 1))
-    found["masked float"] = _masked("f8", FLOATS, 0.0)
-    found["masked int"] = _masked("i8", INTEGERS, 0)
-    found["masked bool"] = _masked("?", FLAGS, False)
-    found["masked moment"] = _masked("M8[s]", MOMENTS, 0)
-    found["masked object"] = _masked(object, ANY, 0)
-    found["masked text"] = _masked("U5", TEXTS, "")
-    return found
+    kinds["numpy structure"] = Kind([(0, 0.0), (1, np.nan)], lambda values: np.array(list(values), structure))
+    kinds["numpy object"] = Kind(ANY, objects)
+    kinds["numpy object (n, 1)"] = Kind(ANY, lambda values: objects(values).reshape(-1, 1))
+    kinds["masked float"] = _masked("f8", FLOATS, 0.0)
+    kinds["masked int"] = _masked("i8", INTEGERS, 0)
+    kinds["masked bool"] = _masked("?", FLAGS, False)
+    kinds["masked moment"] = _masked("M8[s]", MOMENTS, 0)
+    kinds["masked object"] = _masked(object, ANY, 0)
+    kinds["masked text"] = _masked("U5", TEXTS, "")
+    return kinds
 
 
 def _of_pandas() -> dict[str, Kind]:
@@ -168,27 +168,27 @@ def _of_pandas() -> dict[str, Kind]:
         "timestamp[s][pyarrow]": _null([0, 10**9, 10**15]),
     }
 
-    def of(dtype: str) -> Make:
+    def make(dtype: str) -> Make:
         if dtype == "timestamp[s][pyarrow]":
             return lambda values: pd.Series(pd.arrays.ArrowExtensionArray(pa.array(list(values), pa.timestamp("s"))))
         return lambda values: pd.Series(list(values), dtype=dtype)
 
-    found = {f"pandas {dtype}": Kind(pool, of(dtype)) for dtype, pool in pools.items()}
-    found["pandas object"] = Kind(ANY, lambda values: pd.Series(objects(values), dtype=object))
-    found["pandas index"] = Kind(_null(INTEGERS), lambda values: pd.Index(objects(values), dtype=object))
-    found["pandas array"] = Kind(_null(INTEGERS), lambda values: pd.array(list(values), dtype="Int64"))
+    kinds = {f"pandas {dtype}": Kind(pool, make(dtype)) for dtype, pool in pools.items()}
+    kinds["pandas object"] = Kind(ANY, lambda values: pd.Series(objects(values), dtype=object))
+    kinds["pandas index"] = Kind(_null(INTEGERS), lambda values: pd.Index(objects(values), dtype=object))
+    kinds["pandas array"] = Kind(_null(INTEGERS), lambda values: pd.array(list(values), dtype="Int64"))
     labels = pd.Index(["0", "1", "a"])
-    found["pandas text category"] = Kind(
+    kinds["pandas text category"] = Kind(
         _null(list(labels)), lambda values: pd.Series(pd.Categorical(list(values), labels))
     )
     intervals = pd.interval_range(0, 3)
-    found["pandas interval category"] = Kind(
+    kinds["pandas interval category"] = Kind(
         _null(list(intervals)), lambda values: pd.Series(pd.Categorical(list(values), intervals))
     )
-    found["pandas zoned"] = Kind(
+    kinds["pandas zoned"] = Kind(
         _null([0, 10**9]), lambda values: pd.Series(list(values), dtype="datetime64[s]").dt.tz_localize("Asia/Tokyo")
     )
-    return found
+    return kinds
 
 
 def _of_polars() -> dict[str, Kind]:
@@ -212,7 +212,7 @@ def _of_polars() -> dict[str, Kind]:
         "Object": (pl.Object, [1, "a", 10**5000, [1], object()]),
     }
 
-    def of(dtype: Any) -> Make:
+    def make(dtype: Any) -> Make:
         return lambda values: pl.Series("y", list(values), dtype=dtype)
 
     def cast(dtype: Any) -> Make:
@@ -222,10 +222,10 @@ def _of_polars() -> dict[str, Kind]:
     units: tuple[Any, ...] = ("ms", "us", "ns")
     moments: dict[str, Any] = {"Duration": pl.Duration("ms")}
     moments |= {f"Datetime {unit} {zone}": pl.Datetime(unit, zone) for unit in units for zone in (None, "Asia/Tokyo")}
-    found = {f"polars {name}": Kind(_null(pool), of(dtype)) for name, (dtype, pool) in pools.items()}
-    found |= {f"polars {name}": Kind(_null([*MOMENTS, 10**18]), cast(dtype)) for name, dtype in moments.items()}
-    found["polars Date"] = Kind(_null([0, 20_000, 10**8, -(10**8)]), cast(pl.Date))
-    return found
+    kinds = {f"polars {name}": Kind(_null(pool), make(dtype)) for name, (dtype, pool) in pools.items()}
+    kinds |= {f"polars {name}": Kind(_null([*MOMENTS, 10**18]), cast(dtype)) for name, dtype in moments.items()}
+    kinds["polars Date"] = Kind(_null([0, 20_000, 10**8, -(10**8)]), cast(pl.Date))
+    return kinds
 
 
 def _of_arrow() -> dict[str, Kind]:
@@ -261,10 +261,10 @@ def _of_arrow() -> dict[str, Kind]:
         binary = pa.array([None if value is None else value.encode() for value in values], pa.binary())
         return binary.cast(pa.string(), safe=False)
 
-    found = {f"arrow {kind}": Kind(_null(pool), whole(kind)) for kind, pool in pools}
-    found |= {f"arrow chunks {kind}": Kind(_null(pool), in_chunks(kind)) for kind, pool in pools}
-    found["arrow text"] = Kind(_null(TEXTS), broken)
-    return found
+    kinds = {f"arrow {kind}": Kind(_null(pool), whole(kind)) for kind, pool in pools}
+    kinds |= {f"arrow chunks {kind}": Kind(_null(pool), in_chunks(kind)) for kind, pool in pools}
+    kinds["arrow text"] = Kind(_null(TEXTS), broken)
+    return kinds
 
 
 COLUMNS: Final[dict[str, Kind]] = {
@@ -292,7 +292,7 @@ _CATEGORY = CategoryColumn(name="x", type="category", categories=_LABELS)
 _CLASSES: Final = (np.array([0, 1, 2**53, 2**53 + 1]), np.array(["0", "1", "a"]), np.array([0.1, 1.0]))
 
 
-def told(read: Callable[[], Any]) -> Any:
+def outcome(read: Callable[[], Any]) -> Any:
     """Return a reader's result, or the class and text of its exception. Warnings count as exceptions."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -313,16 +313,16 @@ def codes_of_column(values: Any) -> list[Any]:
         own = [class_indices(y, classes) for classes in _CLASSES]
         return [*own, declared.codes(_NUMBER, y), declared.codes(_CATEGORY, y)]
 
-    return [told(of_estimators), told(lambda: [inputs.targets(values, problem)])]
+    return [outcome(of_estimators), outcome(lambda: [inputs.targets(values, problem)])]
 
 
 def codes_of_rows(X: Any, n: int, width: int) -> list[Any]:
-    """A matrix' codes, as each reader has them."""
+    """Return a matrix's codes, as each reader computes them."""
     problem = Problem(Squared(), n=n, d=width, row_norm=1e6)
 
     def of_estimators() -> list[Any]:
-        made = list(columns(matrix(X), width))
-        return [declared.codes(kind, part) for part in made for kind in (_NUMBER, _CATEGORY)]
+        all_columns = list(columns(matrix(X), width))
+        return [declared.codes(kind, part) for part in all_columns for kind in (_NUMBER, _CATEGORY)]
 
     def of_solve() -> list[Any]:
         stored: Any = inputs.records(X, problem)
@@ -331,7 +331,7 @@ def codes_of_rows(X: Any, n: int, width: int) -> list[Any]:
         parts: Any = np.split(np.column_stack((stored.coordinates, stored.values)), stored.ends[1:-1])
         return [objects([part.tobytes() for part in parts])]
 
-    return [told(of_solve)] if isinstance(X, dict) else [told(of_estimators), told(of_solve)]
+    return [outcome(of_solve)] if isinstance(X, dict) else [outcome(of_estimators), outcome(of_solve)]
 
 
 def differ(one: Any, two: Any, place: int) -> bool:
@@ -349,13 +349,13 @@ def differ(one: Any, two: Any, place: int) -> bool:
 
 
 def pair_of_columns(rng: np.random.Generator, kind: Kind) -> tuple[Any, Any, int]:
-    """Two columns of a kind that differ in one value, and where."""
+    """Return two columns of a kind that differ in one value, and its position."""
     n = int(rng.integers(2, 6))
     values = [kind.pool[i] for i in rng.integers(0, len(kind.pool), n)]
     place = int(rng.integers(n))
-    other = [*values]
-    other[place] = kind.pool[rng.integers(len(kind.pool))]
-    return kind.make(values), kind.make(other), place
+    changed = [*values]
+    changed[place] = kind.pool[rng.integers(len(kind.pool))]
+    return kind.make(values), kind.make(changed), place
 
 
 def _pair_of_rows(rng: np.random.Generator) -> tuple[str, Any, Any, int, int, int]:
@@ -364,9 +364,9 @@ def _pair_of_rows(rng: np.random.Generator) -> tuple[str, Any, Any, int, int, in
     if rng.random() < 0.2:
         kind = SPARSE[rng.integers(len(SPARSE))]
         dense = rng.choice([0.0, 0.0, 1.0, np.nan, 1e300], (n, width))
-        other = dense.copy()
-        other[place] = rng.choice([0.0, np.inf, 2.0], width)
-        return kind.__name__, kind(dense), kind(other), place, n, width
+        changed_rows = dense.copy()
+        changed_rows[place] = rng.choice([0.0, np.inf, 2.0], width)
+        return kind.__name__, kind(dense), kind(changed_rows), place, n, width
     form = ["lists", "tuples", "object", "masked", *TABLES][rng.integers(4 + len(TABLES))]
     if form not in TABLES:
         cells = [[ANY[i] for i in rng.integers(0, len(ANY), width)] for _ in range(n)]
@@ -388,14 +388,14 @@ def _pair_of_rows(rng: np.random.Generator) -> tuple[str, Any, Any, int, int, in
     if form == "pandas":
         names = [name for name in names if name not in ("pandas index", "pandas array")]
     chosen = [str(name) for name in rng.choice(names, width)]
-    one, two = {}, {}
+    first, second = {}, {}
     for j, name in enumerate(chosen):
         pool = COLUMNS[name].pool
         values = [pool[i] for i in rng.integers(0, len(pool), n)]
-        after = [*values]
-        after[place] = pool[rng.integers(len(pool))]
-        one[f"c{j}"], two[f"c{j}"] = COLUMNS[name].make(values), COLUMNS[name].make(after)
-    return f"{form} of {', '.join(chosen)}", TABLES[form](one), TABLES[form](two), place, n, width
+        changed_values = [*values]
+        changed_values[place] = pool[rng.integers(len(pool))]
+        first[f"c{j}"], second[f"c{j}"] = COLUMNS[name].make(values), COLUMNS[name].make(changed_values)
+    return f"{form} of {', '.join(chosen)}", TABLES[form](first), TABLES[form](second), place, n, width
 
 
 def complaints(seed: int, pairs: int, names: Sequence[str] = tuple(COLUMNS)) -> list[str]:
@@ -403,18 +403,20 @@ def complaints(seed: int, pairs: int, names: Sequence[str] = tuple(COLUMNS)) -> 
 
     A reader may refuse a kind of column, always or never; matrices of objects it takes whatever they hold.
     """
-    rng, found = np.random.default_rng(seed), []
+    rng, faults = np.random.default_rng(seed), []
     refusals: dict[str, list[bool]] = {}
     for i in range(pairs):
         if i % 2 == 0:
             name = names[(i // 2) % len(names)]
-            one, two, place = pair_of_columns(rng, COLUMNS[name])
-            read = [codes_of_column(one), codes_of_column(two)]
+            first_input, second_input, place = pair_of_columns(rng, COLUMNS[name])
+            read = [codes_of_column(first_input), codes_of_column(second_input)]
         else:
-            name, one, two, place, n, width = _pair_of_rows(rng)
-            read = [codes_of_rows(one, n, width), codes_of_rows(two, n, width)]
+            name, first_input, second_input, place, n, width = _pair_of_rows(rng)
+            read = [codes_of_rows(first_input, n, width), codes_of_rows(second_input, n, width)]
         refused = [[isinstance(answer, tuple) for answer in answers] for answers in read]
         first = refusals.setdefault(name, [False] * 2 if name in OBJECTS else refused[0])
         if any(own != first for own in refused) or any(differ(a, b, place) for a, b in zip(*read, strict=True)):
-            found.append(f"pair {i}, {name}: {one!r} and {two!r} in place {place}: {read[0]} and {read[1]}")
-    return found
+            faults.append(
+                f"pair {i}, {name}: {first_input!r} and {second_input!r} in place {place}: {read[0]} and {read[1]}"
+            )
+    return faults

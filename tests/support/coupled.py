@@ -19,29 +19,29 @@ from solvers.problem import Problem, Vector
 from solvers.solve import Quote, run
 from tests.support.seeded import SeededBits
 
-Other = tuple[Vector, Vector | float]  # a row and its target, or what a person has in k places
-Made = Callable[[Vector, Vector, Problem, NDArray[np.bool_] | None], Data]
+OtherRecord = tuple[Vector, Vector | float]  # a row and its target, or what a person has in k places
+MakeData = Callable[[Vector, Vector, Problem, NDArray[np.bool_] | None], Data]
 
 
 def complaints(
     quote: Quote,
     X: Vector,
     y: Vector,
-    other: Other,
+    other: OtherRecord,
     present: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> list[str]:
     """Return the complaints for one other record at position 7, as `complaints_of_each` does."""
-    before, after = present or (None, None)
-    return complaints_of_each(quote, X, y, [(other, after)], before)
+    present_before, present_after = present or (None, None)
+    return complaints_of_each(quote, X, y, [(other, present_after)], present_before)
 
 
 def complaints_of_each(
     quote: Quote,
     X: Vector,
     y: Vector,
-    others: Sequence[tuple[Other, NDArray[np.bool_] | None]],
+    others: Sequence[tuple[OtherRecord, NDArray[np.bool_] | None]],
     held: NDArray[np.bool_] | None = None,
-    made: Made = inputs.of_arrays,
+    made: MakeData = inputs.of_arrays,
 ) -> list[str]:
     """Values before noise more than 2b apart (b under zero_out), bounds, frames and results that are not the same.
 
@@ -49,8 +49,8 @@ def complaints_of_each(
     the data as they are, plus noise; batches are the same. The published SVRG step hands over two vectors: a batch's
     change, and a mean over all rows, which moves by b batch / n (half of it under zero_out). `made`: in which form.
     """
-    rng, found = np.random.default_rng(6), []
-    told: list[tuple[str, Vector, float, Vector]] = []
+    rng, faults = np.random.default_rng(6), []
+    answers: list[tuple[str, Vector, float, Vector]] = []
     met: list[Frame] = []
     framed = frames.framed
 
@@ -64,45 +64,45 @@ def complaints_of_each(
         answer = whole + rng.normal(scale=std, size=whole.shape)
         if isinstance(planned.mechanism, Exponential):  # which answers a position
             answer = np.zeros(1)
-        told.append((planned.name, value.copy(), bound, answer))
+        answers.append((planned.name, value.copy(), bound, answer))
         return answer.copy()
 
     def again(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        name, before, stated, answer = next(replayed)
+        name, value_before, stated, answer = next(replayed)
         if (planned.name, bound) != (name, stated):
-            found.append(f"{name}: its bound depends on the data")
+            faults.append(f"{name}: its bound depends on the data")
         # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
-        most = [sensitivity_factor(problem.relation) * bound]
+        largest = [sensitivity_factor(problem.relation) * bound]
         if isinstance(planned.mechanism, SvrgStep):
-            most.append(most[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
+            largest.append(largest[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
         norm = np.inf if isinstance(planned.mechanism, Exponential) else 2
-        moved = np.linalg.norm(np.atleast_2d(value - before), norm, axis=1)
-        if name != "approximation" and not (len(moved) == len(most) and (moved <= most).all()):
-            found.append(f"{name}: moved by more than its bound says")
+        moved = np.linalg.norm(np.atleast_2d(value - value_before), norm, axis=1)
+        if name != "approximation" and not (len(moved) == len(largest) and (moved <= largest).all()):
+            faults.append(f"{name}: moved by more than its bound says")
         return answer.copy()
 
     problem, k = quote.problem, quote.problem.unit.slots
     at = slice(7 * k, 7 * k + k)
 
-    def ended(perturb: Callable[..., Vector], other: Other, present: NDArray[np.bool_] | None) -> Vector:
+    def result_of(perturb: Callable[..., Vector], record: OtherRecord, present: NDArray[np.bool_] | None) -> Vector:
         mine, targets = X.copy(), y.copy()
-        mine[at], targets[at] = other
+        mine[at], targets[at] = record
         with patch.object(Meter, "perturb", perturb), patch.object(frames, "framed", recorded):
             data = made(mine, targets, problem, present)
             return run(quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
                 0
             ]
 
-    result = ended(first, (X[at], y[at]), held)
-    for other, present in others:
-        replayed = iter(told)
-        if not np.array_equal(result, ended(again, other, present)):
-            found.append("the result is no function of the answers")
+    result = result_of(first, (X[at], y[at]), held)
+    for record, present in others:
+        replayed = iter(answers)
+        if not np.array_equal(result, result_of(again, record, present)):
+            faults.append("the result is no function of the answers")
     is_framed = quote.problem.columns is not None and quote.met.columns is None
     if len(met) != (1 + len(others)) * is_framed or any(
         not np.array_equal(getattr(a, part), getattr(b, part))
         for a, b in pairwise(met)
         for part in ("center", "scale", "constant")
     ):
-        found.append("the frame is no function of the answers")
-    return found
+        faults.append("the frame is no function of the answers")
+    return faults

@@ -13,25 +13,25 @@ from tests.support.service import SPEC, Service, people
 FILE = Path(__file__).parents[2] / "app/openapi/examples.json"
 CENSUS: dict[str, Any] = SPEC | {"name": "census", "holdout": 0.2}
 _ROWS = 400
-_SHOWN = ("age,sex,income", "37,f,low", "52,m,high")  # of the file
-Told = dict[str, dict[str, Any]]
+_EXAMPLE_LINES = ("age,sex,income", "37,f,low", "52,m,high")  # of the uploaded file
+Examples = dict[str, dict[str, Any]]
 
 
 class Story:
     """The requests and answers of the session, by the name of the operation."""
 
     def __init__(self, service: Service) -> None:
-        self.service, self.told = service, dict[str, dict[str, Any]]()
+        self.service, self.examples = service, dict[str, dict[str, Any]]()
         self._paths = service.client.get("/openapi.json").json()["paths"]
 
     def ask(self, method: str, path: str, body: Any = None, who: str = "steward", **names: str) -> Any:
-        """The answer, which is a good one."""
+        """Send a request that must succeed, note it, and return the answer."""
         options = {} if body is None else {"json": body}
         answer = self.service.call(who, method, path.format(**names), **options)
         assert answer.is_success, (path, answer.text)
-        said = answer.json() if answer.content else None
-        self._note(method, path, body, said)
-        return said
+        response = answer.json() if answer.content else None
+        self._note(method, path, body, response)
+        return response
 
     def finished(self, job: Any) -> str:
         """The job, once it is done."""
@@ -41,25 +41,25 @@ class Story:
     def _note(self, method: str, path: str, body: Any, said: Any) -> None:
         of = {"request": body, "response": said}
         name = self._paths[path][method.lower()]["operationId"]
-        self.told.setdefault(name, {name: value for name, value in of.items() if value is not None})
+        self.examples.setdefault(name, {name: value for name, value in of.items() if value is not None})
 
 
-def tell(service: Service) -> Told:
-    """A census is registered, shared, priced, asked, charged and audited."""
+def tell(service: Service) -> Examples:
+    """Register, share, price, use, charge and audit a census, and return the examples."""
     story = Story(service)
     ask = story.ask
     files = {"file": ("census.csv", people(_ROWS))}
-    made = service.call("steward", "POST", "/v1/datasets", data={"spec": json.dumps(CENSUS)}, files=files)
-    assert made.status_code == 201, made.text
-    story._note("POST", "/v1/datasets", {"spec": CENSUS, "file": "\n".join(_SHOWN) + "\n"}, made.json())
-    dataset = made.json()["id"]
+    response = service.call("steward", "POST", "/v1/datasets", data={"spec": json.dumps(CENSUS)}, files=files)
+    assert response.status_code == 201, response.text
+    story._note("POST", "/v1/datasets", {"spec": CENSUS, "file": "\n".join(_EXAMPLE_LINES) + "\n"}, response.json())
+    dataset = response.json()["id"]
     ada = ask("POST", "/v1/tokens", {"name": "ada", "role": "analyst"})
     service.tokens["ada"] = ada["token"]
     of_ada = {"dataset_id": dataset, "analyst": "ada"}
-    for what, body in (("grants", None), ("allotments", {"share": 0.9, "mode": "shared"})):
-        ask("PUT", f"/v1/datasets/{{dataset_id}}/{what}/{{analyst}}", body, **of_ada)
-        ask("GET", f"/v1/datasets/{{dataset_id}}/{what}/{{analyst}}", **of_ada)
-        ask("GET", f"/v1/datasets/{{dataset_id}}/{what}", dataset_id=dataset)
+    for collection, body in (("grants", None), ("allotments", {"share": 0.9, "mode": "shared"})):
+        ask("PUT", f"/v1/datasets/{{dataset_id}}/{collection}/{{analyst}}", body, **of_ada)
+        ask("GET", f"/v1/datasets/{{dataset_id}}/{collection}/{{analyst}}", **of_ada)
+        ask("GET", f"/v1/datasets/{{dataset_id}}/{collection}", dataset_id=dataset)
     ask("POST", "/v1/webhooks", {"url": "https://hooks.example/jobs"}, "ada")
     hook = ask("GET", "/v1/webhooks", who="ada")["items"][0]["id"]
     ask("GET", "/v1/webhooks/{webhook_id}", who="ada", webhook_id=hook)
@@ -80,15 +80,15 @@ def tell(service: Service) -> Told:
     ask("POST", "/v1/calibrations", target)
     ask("PATCH", "/v1/datasets/{dataset_id}", {"frozen": True}, dataset_id=dataset)
     ask("DELETE", "/v1/datasets/{dataset_id}", dataset_id=dataset)
-    begun = service.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "1000"})
-    story._note("POST", "/v1/uploads", None, begun.json())
+    upload = service.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "1000"})
+    story._note("POST", "/v1/uploads", None, upload.json())
     ask("GET", "/v1/uploads")
-    ask("GET", "/v1/uploads/{upload_id}", upload_id=begun.json()["id"])
+    ask("GET", "/v1/uploads/{upload_id}", upload_id=upload.json()["id"])
     ask("GET", "/v1/tokens")
     ask("POST", "/v1/tokens/{token_id}/rotate", token_id=ada["id"])
     for path in ("/health/live", "/health/ready", "/v1/keys"):
         ask("GET", path)
-    return story.told
+    return story.examples
 
 
 def _reserve(story: Story) -> None:
@@ -150,9 +150,9 @@ def _without_secrets(node: Any) -> Any:
 
 
 if __name__ == "__main__":
-    from tests.service.conftest import made
+    from tests.service.conftest import running_service
 
-    with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "home") as service:
-        told = _without_secrets(tell(service))
-        lines = (f"{json.dumps(name)}: {json.dumps(of, ensure_ascii=False)}" for name, of in sorted(told.items()))
+    with tempfile.TemporaryDirectory() as folder, running_service(Path(folder) / "home") as service:
+        examples = _without_secrets(tell(service))
+        lines = (f"{json.dumps(name)}: {json.dumps(of, ensure_ascii=False)}" for name, of in sorted(examples.items()))
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

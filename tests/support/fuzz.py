@@ -53,8 +53,8 @@ class Found:
         for check in (check for checks in recorder.checks.values() for check in checks):
             if check.failure_info is not None:
                 failure = check.failure_info.failure
-                known = f"{failure.operation}: {failure.title}"
-                self.failures.setdefault(known, f"{failure.message}\n{check.failure_info.code_sample}")
+                name = f"{failure.operation}: {failure.title}"
+                self.failures.setdefault(name, f"{failure.message}\n{check.failure_info.code_sample}")
 
 
 class Unchanged:
@@ -72,8 +72,8 @@ class Unchanged:
             version,
             sorted(path.name for folder in ("datasets", "incoming") for path in self._home.glob(f"{folder}/*")),
         )
-        before, self._seen = self._seen or now, now
-        return before == now
+        version_before, self._seen = self._seen or now, now
+        return version_before == now
 
 
 def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None, without_edges: str = "") -> Found:
@@ -90,12 +90,12 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
     """
     service.engine.slots = 0
     service.app.state.services.courier.stop()  # it would ask whoever is named
-    dataset, kept = service.dataset(), service.dataset()
+    dataset, kept_dataset = service.dataset(), service.dataset()
     own = service.call("steward", "GET", "/v1/tokens").json()["items"][-1]["id"]
-    known = {
-        "path.dataset_id": [dataset, kept],
+    known_values = {
+        "path.dataset_id": [dataset, kept_dataset],
         "path.analyst": ["the analyst"],
-        "body.dataset": [dataset, kept],
+        "body.dataset": [dataset, kept_dataset],
         "body.target": ["income", "age"],
         "body.positive": ["high", "m"],
         "body.features[*]": ["age", "sex"],
@@ -110,8 +110,8 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
             "generation": {"max-examples": examples, "database": "none", "no-shrink": True},
             "checks": _CHECKS,
             "phases": {"stateful": {"max-steps": 5}},
-            "dictionaries": {name: {"values": values} for name, values in known.items()},
-            "parameters": {name: {"dictionary": name, "probability": 0.7} for name in known},
+            "dictionaries": {name: {"values": values} for name, values in known_values.items()},
+            "parameters": {name: {"dictionary": name, "probability": 0.7} for name in known_values},
             **({"max-time": seconds} if seconds else {}),
             "operations": [_RESTING, *([_plain(without_edges)] if without_edges else [])],
         }
@@ -120,35 +120,37 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
         _exemplified(service.client.get("/openapi.json").json(), dataset), config=config
     )
     schema.app, schema.location = _running(service.app), "/openapi.json"
-    unchanged, ended = Unchanged(service), {own}
+    unchanged, ended_tokens = Unchanged(service), {own}
 
     @schema.hook
     def after_call(_context: Any, case: Any, response: Any) -> None:
         """A rotation ends the token that it names, which the tool takes for one that was just made."""
         if case.path.endswith("/rotate") and response.status_code == 201:
-            ended.add(case.path_parameters["token_id"])
+            ended_tokens.add(case.path_parameters["token_id"])
 
     @schema.hook
     def filter_case(_context: Any, case: Any) -> bool:
-        gone = case.method == "DELETE" and case.path_parameters == {"dataset_id": kept}
-        return case.path_parameters.get("token_id") not in ended and not gone  # `own` answers all that comes after
+        deletes_kept = case.method == "DELETE" and case.path_parameters == {"dataset_id": kept_dataset}
+        return (
+            case.path_parameters.get("token_id") not in ended_tokens and not deletes_kept
+        )  # `own` answers all that comes after
 
     @schemathesis.check
     def refused_changes_nothing(_context: Any, response: Any, case: Any) -> None:
         is_to_change = case.method not in ("GET", "HEAD") and response.status_code < 400
         assert unchanged.look() or is_to_change, f"{response.status_code} left something behind"
 
-    found = Found()
+    outcome = Found()
     try:
         for event in from_schema(schema).execute():
             if isinstance(event, events.ScenarioFinished):
-                found.add(event)
+                outcome.add(event)
             elif isinstance(event, events.NonFatalError | events.FatalError):
-                found.failures[str(event)] = "an error of the tool"
+                outcome.failures[str(event)] = "an error of the tool"
     finally:
         schemathesis.checks.CHECKS.unregister("refused_changes_nothing")
-    found.failures |= {ledger: wrong for ledger, wrong in audit.verify(service.database).items() if wrong}
-    return found
+    outcome.failures |= {ledger: wrong for ledger, wrong in audit.verify(service.database).items() if wrong}
+    return outcome
 
 
 def _plain(pattern: str) -> Schema:
@@ -166,12 +168,12 @@ def _running(app: Callable[..., Any]) -> Callable[..., Any]:
 
 def _exemplified(document: Schema, dataset: str) -> Schema:
     """The document with requests that go well, which are tried as they stand and changed in one place or another."""
-    asked = [JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": steps}} for steps in (3, 0)]
-    asked += [{"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}]
+    bodies_of_jobs = [JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": steps}} for steps in (3, 0)]
+    bodies_of_jobs += [{"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}]
     event = {"type": "GaussianDpEvent", "noise_multiplier": 1000.0}
     good: dict[str, list[Schema]] = {
-        "submit_job": asked,
-        "price_job": asked,
+        "submit_job": bodies_of_jobs,
+        "price_job": bodies_of_jobs,
         "make_token": [{"name": "eve", "role": "analyst"}],
         "charge_outside_mechanism": [{"label": "survey", "event": event}],
         "set_allotment": [{"share": 0.1, "mode": "shared"}],

@@ -45,11 +45,11 @@ def open_session(
     """Open a session of ada's, by default of ten Gaussian answers; with `privacy`, of a target."""
     owner, key = owner or world.analyst, key or new_id("key")
     body = more if "privacy" in more else {"events": list(events) or [many(10)], **more}
-    asked = SessionRequest.model_validate_json(json.dumps(body)).root
-    found = asyncio.run(service.opened(world.database, owner, key, service.digest_of(dataset, asked)))
-    if found is not None:
-        return found
-    priced = asyncio.run(price(world.database, _POOL, owner, dataset, asked))
+    request = SessionRequest.model_validate_json(json.dumps(body)).root
+    opened_before = asyncio.run(service.opened(world.database, owner, key, service.digest_of(dataset, request)))
+    if opened_before is not None:
+        return opened_before
+    priced = asyncio.run(price(world.database, _POOL, owner, dataset, request))
     return service.open_session(world.database, owner, key, priced, most)
 
 
@@ -62,8 +62,8 @@ def record(
     owner: Principal | None = None,
 ) -> Session:
     """Record answers of a session."""
-    asked = StepsRequest(steps=steps, event=event)
-    return service.record(world.database, owner or world.analyst, session_id, key, asked).session
+    request = StepsRequest(steps=steps, event=event)
+    return service.record(world.database, owner or world.analyst, session_id, key, request).session
 
 
 def close(world: World, session_id: str, owner: Principal | None = None) -> Session:

@@ -6,7 +6,7 @@ from accounting.records.documents import parse
 
 ISSUED = parse((Path(__file__).parent / "issued_receipts.json").read_bytes())
 # Receipts that were made for a test and state other record counts than their mechanisms fit, and the counts that fit.
-OTHERS = {
+MISMATCHED = {
     "r resampled laplace": 1000,
     "r every mechanism with a Renyi curve": 50,
     "r extremes": 10**9,

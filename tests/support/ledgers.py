@@ -52,10 +52,10 @@ def signed(**change: Any) -> dict[str, Any]:
 
 def relinked(entries: Sequence[Entry]) -> list[Entry]:
     """The same bodies in a chain that holds."""
-    made: list[Entry] = []
+    chained: list[Entry] = []
     for entry in entries:
-        made.append(link(len(made) + 1, entry.kind, entry.body, made[-1].hash if made else "0" * 64))
-    return made
+        chained.append(link(len(chained) + 1, entry.kind, entry.body, chained[-1].hash if chained else "0" * 64))
+    return chained
 
 
 def rewritten() -> list[Entry]:
@@ -83,15 +83,15 @@ PART = Charged("j1", PAID, Privacy(0.5, 1e-6))
 SHARE = share(advance(verify_ledger(chain()), PART, AT)[0], PAID)
 
 
-def told_of(ledger: list[Entry], why: str) -> dict[str, Any]:
+def unrecorded_receipt(ledger: list[Entry], why: str) -> dict[str, Any]:
     """A receipt that this ledger does not hold for this reason."""
     if "release" in why.replace("released", ""):
         return signed()
-    more: dict[str, Any] = {"share": SHARE / 2} if "share" in why else {}
+    changes: dict[str, Any] = {"share": SHARE / 2} if "share" in why else {}
     if "profile" in why:
-        more = {"profile": {"job": "p1", "sha256": MODEL}}
+        changes = {"profile": {"job": "p1", "sha256": MODEL}}
     (entry,) = (entry for entry in ledger if entry.kind == "released" and entry.body["job"] == "j1")
-    return signed(entry=entry, **more)
+    return signed(entry=entry, **changes)
 
 
 NOT_HELD = {

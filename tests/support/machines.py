@@ -84,12 +84,14 @@ class Installation:
         self._run(machine, "worker", "--scheduler", self.address, *places, "--patience", "0")
 
     def _run(self, name: str, command: str, *options: str) -> None:
-        """A command, with what its command line says and nothing else of ours."""
+        """Start a command without settings in its environment."""
         ca, certificate, key = self.channel(command)
-        given = [command, "--ca", str(ca), "--cert", str(certificate), "--key", str(key), *options]
+        arguments = [command, "--ca", str(ca), "--cert", str(certificate), "--key", str(key), *options]
         clean = {n: v for n, v in os.environ.items() if not n.startswith("PURSE_")} | {"PYTHONPATH": str(_ROOT)}
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(_PURSE + given, env=clean, cwd=self.folder, stdout=log, stderr=log)
+            self.processes[name] = subprocess.Popen(
+                _PURSE + arguments, env=clean, cwd=self.folder, stdout=log, stderr=log
+            )
 
     def lives(self, name: str) -> bool:
         """Return whether this scheduler or machine runs."""
@@ -101,9 +103,9 @@ class Installation:
         return own + [pid for name in self.machines if self.lives(name) for pid in spawned(self.processes[name].pid)]
 
     def holder(self, job: str, attempt: int) -> Server | None:
-        """The server that has this attempt, if one says that it has begun it."""
-        begun = f"attempt_started {job} {attempt}"
-        return next((server for server in self.servers if begun in server.log()), None)
+        """Return the server that logged the start of this attempt, if any."""
+        message = f"attempt_started {job} {attempt}"
+        return next((server for server in self.servers if message in server.log()), None)
 
     def logs(self) -> dict[str, str]:
         """All that every life of every process has printed."""

@@ -14,22 +14,22 @@ import numpy as np
 FOLDER = Path(__file__).parents[2] / "docs/benchmarks"
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
 Curves = dict[str, dict[str, list[float]]]  # dataset, way: mean excess by epsilon
-WIDTH, HEIGHT, LEFT, TOP = 250, 210, 46, 26
+WIDTH, HEIGHT, MARGIN_LEFT, TOP = 250, 210, 46, 26
 _DASHES = ("none", "6 3", "2 2", "8 2 2 2")
 
 
 def curves() -> Curves:
     """Return the curves measured at all epsilons, with one method from the comparison with other libraries."""
-    found: dict[str, dict[str, dict[float, float]]] = {}
+    excess_by_epsilon: dict[str, dict[str, dict[float, float]]] = {}
     for file, prefix in (("ours.jsonl", ""), ("peers.jsonl", "purse ")):
         for line in map(json.loads, (FOLDER / file).read_text().splitlines()):
             way = line.get("way", "")
             if way == "purse objective_perturbation" or (way and not prefix):
-                named = found.setdefault(line["dataset"], {}).setdefault(way.removeprefix(prefix), {})
+                named = excess_by_epsilon.setdefault(line["dataset"], {}).setdefault(way.removeprefix(prefix), {})
                 named[line["epsilon"]] = float(np.mean(line["excess"]))
     return {
         dataset: {way: [cells[e] for e in EPSILONS] for way, cells in ways.items() if set(EPSILONS) <= set(cells)}
-        for dataset, ways in found.items()
+        for dataset, ways in excess_by_epsilon.items()
     }
 
 
@@ -44,9 +44,9 @@ def picture(method: str, found: Curves) -> str:
     own = dict(list(of(method, found).items())[:4])
     ways = list(dict.fromkeys(way for each in own.values() for way in each))
     parts = [part for i, dataset in enumerate(own) for part in _panel(i, dataset, own[dataset], found[dataset], ways)]
-    legend = [text(LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: all other methods")]
+    legend = [text(MARGIN_LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: all other methods")]
     for i, way in enumerate(ways):
-        x, y = LEFT + i % 4 * 210, HEIGHT + 34
+        x, y = MARGIN_LEFT + i % 4 * 210, HEIGHT + 34
         legend += [line([(x, y - 4), (x + 24, y - 4)], "#0072B2", 2, _DASHES[i % 4]), text(x + 30, y, way)]
     return drawing(max(2, len(own)) * WIDTH, HEIGHT + 44, [*parts, *legend])
 
@@ -77,17 +77,19 @@ def _panel(
 ) -> Iterator[str]:
     values = [math.log10(value) for curve in all_.values() for value in curve]
     low, high = math.floor(min(values)), math.ceil(max(values))
-    left, right, bottom = i * WIDTH + LEFT, (i + 1) * WIDTH - 12, HEIGHT - 22
+    left_edge, right_edge, bottom = i * WIDTH + MARGIN_LEFT, (i + 1) * WIDTH - 12, HEIGHT - 22
 
     def at(epsilon: float, value: float) -> tuple[float, float]:
         across = math.log(epsilon / EPSILONS[0]) / math.log(EPSILONS[-1] / EPSILONS[0])
-        return left + across * (right - left), bottom - (math.log10(value) - low) / (high - low) * (bottom - TOP)
+        return left_edge + across * (right_edge - left_edge), bottom - (math.log10(value) - low) / (high - low) * (
+            bottom - TOP
+        )
 
-    yield text(left, 16, dataset)
+    yield text(left_edge, 16, dataset)
     for power in range(low, high + 1):
         y = at(1, 10.0**power)[1]
-        yield line([(left, y), (right, y)], "#888888", 0.4)
-        yield text(left - 36, y + 4, f"{10.0**power:g}")
+        yield line([(left_edge, y), (right_edge, y)], "#888888", 0.4)
+        yield text(left_edge - 36, y + 4, f"{10.0**power:g}")
     for epsilon in EPSILONS:
         yield text(at(epsilon, 1)[0] - 6, HEIGHT - 6, f"{epsilon:g}")
     for way, curve in sorted(all_.items(), key=lambda each: each[0] in own):

@@ -38,12 +38,12 @@ CHOICES: list[Any] = [LOSSES, REGULARIZERS, DOMAINS, COLUMNS, PROMISES]
 SUMMARY = FOLDER / "README.md"
 
 
-def page(method: str, found: Curves) -> str:
+def page(method: str, curves: Curves) -> str:
     """A method's page: its prose as it is, and below the line what is so."""
     code = METHODS[method]
     prose = (FOLDER / f"{method}.md").read_text().partition(BELOW)[0].rstrip()
-    said = [*_takes(code), *_parameters(code), *_measured(method, found), *_read_on(method)]
-    return "\n".join([prose, "", BELOW, "", *said])
+    sections = [*_takes(code), *_parameters(code), *_measured(method, curves), *_read_on(method)]
+    return "\n".join([prose, "", BELOW, "", *sections])
 
 
 def pictures(found: Curves) -> dict[str, str]:
@@ -61,11 +61,11 @@ def summary() -> str:
 
 def write() -> None:
     """All of them."""
-    found = measured.curves()
+    curves = measured.curves()
     SUMMARY.write_text(summary())
-    for name, drawn in pictures(found).items():
+    for name, drawn in pictures(curves).items():
         (FOLDER / f"{name}.svg").write_text(drawn)
-        (FOLDER / f"{name}.md").write_text(page(name, found))
+        (FOLDER / f"{name}.md").write_text(page(name, curves))
 
 
 def _takes(method: Any) -> Iterator[str]:
@@ -91,14 +91,14 @@ def _support() -> Iterator[str]:
     for name, method in METHODS.items():
         base = _supported_problem(method)
         problems = [_problem(loss, *base[1:4]) for loss in _variants(method, base, 0)]
-        found = (
+        properties = (
             any(not problem.is_smooth for problem in problems),
             any(not problem.is_convex for problem in problems),
             any(isinstance(problem.loss, Softmax) for problem in problems),
             _suits_pure(method, base),
             _is_charged_by_gdp(method, base),
         )
-        cells = ["yes" if fact else "" for fact in found]
+        cells = ["yes" if fact else "" for fact in properties]
         parts = [_all_or_names(_variants(method, base, i), CHOICES[i]) for i in (1, 2)]
         yield f"| [`{name}`]({name}.md) | " + " | ".join([*cells, *parts]) + " |"
 
@@ -157,9 +157,9 @@ def _parameters(method: Any) -> Iterator[str]:
     yield from ("## Parameters", "", "Parameters left out are chosen from public facts, and the quote shows them.", "")
     yield from ("| parameter | default | meaning |", "| --- | --- | --- |")
     defaults = {field.name: field for field in fields(method)}
-    for found in re.finditer(r"^(\w[\w, ]*?) : (.*(?:\n .*)*)", section, re.MULTILINE):
-        for name in found[1].split(", "):
-            yield f"| `{name}` | {_default(defaults[name])} | {_cell(found[2])} |"
+    for parameter in re.finditer(r"^(\w[\w, ]*?) : (.*(?:\n .*)*)", section, re.MULTILINE):
+        for name in parameter[1].split(", "):
+            yield f"| `{name}` | {_default(defaults[name])} | {_cell(parameter[2])} |"
     yield ""
 
 
@@ -172,9 +172,9 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _measured(method: str, found: Curves) -> Iterator[str]:
+def _measured(method: str, curves: Curves) -> Iterator[str]:
     """Yield the table of mean excess; a value is bold if it is at most 1 / 0.9 times the best of all methods."""
-    own = measured.of(method, found)
+    own = measured.of(method, curves)
     if own:
         yield from ("## Measurements", "")
         yield "The table shows the mean excess training risk, without tuning or a penalty, at delta 1e-5. A value"
@@ -184,9 +184,9 @@ def _measured(method: str, found: Curves) -> Iterator[str]:
         yield "| dataset | variant | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " |"
         yield "| --- | --- |" + " ---: |" * len(EPSILONS)
         for dataset, ways in own.items():
-            least = [min(column) for column in zip(*found[dataset].values(), strict=True)]
+            best = [min(column) for column in zip(*curves[dataset].values(), strict=True)]
             for way, curve in ways.items():
-                cells = (f"**{v:.5f}**" if v <= low / 0.9 else f"{v:.5f}" for v, low in zip(curve, least, strict=True))
+                cells = (f"**{v:.5f}**" if v <= low / 0.9 else f"{v:.5f}" for v, low in zip(curve, best, strict=True))
                 yield f"| {dataset} | {way} | " + " | ".join(cells) + " |"
         yield ""
 

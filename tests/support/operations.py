@@ -12,30 +12,30 @@ import numpy as np
 
 def operations(work: Callable[[], object]) -> Counter[tuple[str, int]]:
     """How often each bytecode of each function ran, and how often each C function was called."""
-    found: Counter[tuple[str, int]] = Counter()
+    counts: Counter[tuple[str, int]] = Counter()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         frame.f_trace_opcodes = True
         if event == "opcode":
-            found[f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}", frame.f_lasti] += 1
+            counts[f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}", frame.f_lasti] += 1
         return trace
 
     def profile(_: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
-            found[called.__qualname__, -1] += 1
+            counts[called.__qualname__, -1] += 1
 
-    before, collects = (sys.gettrace(), sys.getprofile()), gc.isenabled()
+    hooks_before, collects = (sys.gettrace(), sys.getprofile()), gc.isenabled()
     gc.disable()  # a collection comes when it likes, and its callbacks are counted
     sys.settrace(trace)
     sys.setprofile(profile)
     try:
         work()
     finally:
-        sys.setprofile(before[1])
-        sys.settrace(before[0])
+        sys.setprofile(hooks_before[1])
+        sys.settrace(hooks_before[0])
         if collects:
             gc.enable()
-    return found
+    return counts
 
 
 class Counted(np.ndarray[Any, np.dtype[Any]]):
@@ -44,11 +44,11 @@ class Counted(np.ndarray[Any, np.dtype[Any]]):
     elements: ClassVar[Counter[str]] = Counter()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        given = [np.asarray(x) if isinstance(x, Counted) else x for x in inputs]
+        arrays = [np.asarray(x) if isinstance(x, Counted) else x for x in inputs]
         if "out" in options:
             options["out"] = tuple(np.asarray(x) for x in options["out"])
-        self.elements[f"{ufunc.__name__}.{method}"] += max(np.size(x) for x in given)
-        return _counted(getattr(ufunc, method)(*given, **options))
+        self.elements[f"{ufunc.__name__}.{method}"] += max(np.size(x) for x in arrays)
+        return _counted(getattr(ufunc, method)(*arrays, **options))
 
     def __array_function__(self, function: Any, _: Any, given: Any, options: Any) -> Any:
         plain = [np.asarray(x) if isinstance(x, Counted) else x for x in given]

@@ -26,7 +26,7 @@ PROBLEMS += [
     Problem(loss, L2(0.05), n=N, d=5, row_norm=math.sqrt(3), columns=COLUMNS, unit=PERSON)
     for loss in (Logistic(), Squared(), Softmax(3))
 ]
-FULL, ONE, NONE = (True, True, True), (True, False, False), (False, False, False)
+FULL, FIRST, NONE = (True, True, True), (True, False, False), (False, False, False)
 MINE = slice(7 * K, 7 * K + K)
 
 

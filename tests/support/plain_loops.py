@@ -119,8 +119,8 @@ class Unfolded:
 
     def weighted_sum(self, records: kernels.Records, weights: Vector, places: NDArray[np.int64]) -> Vector:
         total = added(weights[:, None] * self._X[places])
-        found: Vector = kernels.ENTRIES["from_storage_order"](records, np.append(total, np.zeros(8)))
-        return found
+        result: Vector = kernels.ENTRIES["from_storage_order"](records, np.append(total, np.zeros(8)))
+        return result
 
     def gradient_sum(
         self, examples: kernels.Examples, places: NDArray[np.int64], w: Vector, loss: kernels.Slope
@@ -170,8 +170,8 @@ class Unfolded:
     def softmax_sum(self, examples: kernels.FramedExamples, limit: float, W: Vector, *ends: int) -> Vector:
         places, (records, y, inverse) = np.arange(*ends), examples
         each = np.stack([self.margins_of(records, w, places) for w in W], axis=1).tolist()
-        given = zip(each, y[places].astype(int).tolist(), (limit * inverse[places]).tolist(), strict=True)
-        slopes = np.array([weighed(p, k, a) for p, k, a in given])
+        examples_of_rows = zip(each, y[places].astype(int).tolist(), (limit * inverse[places]).tolist(), strict=True)
+        slopes = np.array([weighed(p, k, a) for p, k, a in examples_of_rows])
         return np.stack([self.weighted_sum(records, own, places) for own in slopes.T])
 
     def residual_sum(
@@ -183,5 +183,5 @@ class Unfolded:
 
     def _slopes(self, m: Vector, y: Vector, loss: kernels.Slope) -> Vector:
         bound = loss.bound
-        found: Vector = np.clip(self._loss.slope(m, y), -bound, bound)
-        return found
+        slopes: Vector = np.clip(self._loss.slope(m, y), -bound, bound)
+        return slopes

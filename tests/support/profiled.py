@@ -8,7 +8,7 @@ from solvers.problem import Vector
 
 N = 600
 LAYOUT = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
-KNOWN = Moments((0.2, 0.5, 0.3, 0.2, 0.4, 0.1), (0.3, 0.2, 0.2, 0.1, 0.05, 0.1), (0.01,) * 6)
+PROFILE_MOMENTS = Moments((0.2, 0.5, 0.3, 0.2, 0.4, 0.1), (0.3, 0.2, 0.2, 0.1, 0.05, 0.1), (0.01,) * 6)
 
 
 def random_records() -> tuple[Vector, Vector]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import pytest
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
@@ -19,27 +20,29 @@ from joserfc.jws import JWSRegistry
 from joserfc.registry import HeaderParameter
 from joserfc.util import urlsafe_b64encode
 
+from tests.support.patience import PATIENCE
+
 AUDIENCE = "purse"
 ROLES = {"stewards": "steward", "analysts": "analyst", "auditors": "auditor"}
 
 
 @dataclass
 class Provider:
-    """What it says. Ends of tokens are counted from `now`.
+    """An OpenID provider. Lifetimes of tokens start at `now`.
 
     Parameters
     ----------
     issuer : its address
     keys : that sign, the first of them by default
     published : a JWK Set in the place of its own
-    answers : cleared, it accepts connections and says nothing
-    asking : how many exchange a code just now
-    asked : how often its keys were
-    person : claims of whoever signs in there; a change to None leaves one out
-    codes : given out and not yet taken: what each was asked for with
-    taken : how the last one was
-    left : how somebody last signed out there
-    cookie : that came with it: none of those that it sets is anybody else's to show
+    answers : if false, it accepts connections and does not answer
+    exchanges : number of code exchanges in progress
+    key_requests : number of requests for its keys
+    person : claims of the person who signs in; None omits a claim
+    codes : issued codes that were not exchanged, and the parameters of their requests
+    last_exchange : form of the last code exchange
+    last_sign_out : parameters of the last sign-out
+    cookie : cookie of the last code exchange, which must not contain the cookies that the provider sets
     """
 
     issuer: str
@@ -49,31 +52,31 @@ class Provider:
     published: Any = None
     status: int = 200
     answers: bool = True
-    asked: int = 0
-    asking: int = 0
+    key_requests: int = 0
+    exchanges: int = 0
     person: dict[str, Any] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
-    taken: Mapping[str, str] = field(default_factory=dict)
-    left: Mapping[str, str] = field(default_factory=dict)
+    last_exchange: Mapping[str, str] = field(default_factory=dict)
+    last_sign_out: Mapping[str, str] = field(default_factory=dict)
     cookie: str | None = None
 
     def rotate(self, *kept: ECKey) -> ECKey:
-        """Another key signs from now on, and nothing but it and `kept` is published."""
-        new = ECKey.generate_key("P-256", {"kid": f"key {len(self.keys)} of {self.asked}", "use": "sig"})
+        """Sign with a new key from now on, and publish only this key and `kept`."""
+        new = ECKey.generate_key("P-256", {"kid": f"key {len(self.keys)} of {self.key_requests}", "use": "sig"})
         self.keys = [new, *kept]
         return new
 
     def token(self, groups: Any = ("analysts",), key: Key | None = None, **changes: Any) -> str:
-        """A token of ada's; a change to None leaves the claim, or a header of `header`, out."""
+        """Return a token of ada's. None omits a claim, or a header of `header`."""
         signing = key or self.keys[0]
         header = {"alg": "ES256", "kid": signing.kid, "typ": "at+jwt"} | changes.pop("header", {})
         claims = {"iss": self.issuer, "sub": "ada", "aud": AUDIENCE, "iat": self.now, "exp": self.now + 300}
         claims |= {"groups": list(groups) if isinstance(groups, tuple) else groups} | changes
-        known = JWSRegistry({"b4711": HeaderParameter("Of a test", "int")}, [header["alg"]])
-        return jwt.encode(_said(header), _said(claims), signing, registry=known, default_type=None)
+        registry = JWSRegistry({"b4711": HeaderParameter("Of a test", "int")}, [header["alg"]])
+        return jwt.encode(_said(header), _said(claims), signing, registry=registry, default_type=None)
 
     def settings(self, **changes: Any) -> dict[str, Any]:
-        """What a service that believes it is told."""
+        """Return the settings of a service that trusts it."""
         return {"oidc_issuer": self.issuer, "oidc_audience": AUDIENCE, "oidc_roles": ROLES} | changes
 
 
@@ -83,62 +86,64 @@ def _said(pairs: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """One that answers; gone at the end."""
-    app, held = FastAPI(openapi_url=None), socket.socket()
-    held.bind(("127.0.0.1", 0))
-    held.listen()  # who comes before the server's thread has begun waits for it
-    said = Provider(f"http://127.0.0.1:{held.getsockname()[1]}/realm")
-    said.rotate()
+    """Run a provider until the end of the block."""
+    app, listener = FastAPI(openapi_url=None), socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()  # earlier connections wait for the server's thread
+    idp = Provider(f"http://127.0.0.1:{listener.getsockname()[1]}/realm")
+    idp.rotate()
 
     @app.get("/realm/.well-known/openid-configuration")
     async def discovery() -> Response:
-        while not said.answers:
+        while not idp.answers:
             await asyncio.sleep(0.01)
-        other = said.issuer.replace("127.0.0.1", "localhost")  # to a browser another site than this machine's address
-        addresses = {"authorization_endpoint": f"{other}/authorize", "token_endpoint": f"{said.issuer}/token"}
-        addresses["end_session_endpoint"] = f"{other}/logout"
-        usual = {"issuer": said.issuer, "jwks_uri": f"{said.issuer}/keys"} | addresses
-        return JSONResponse(usual | said.described, said.status)
+        browser_url = idp.issuer.replace("127.0.0.1", "localhost")  # another site than 127.0.0.1 for a browser
+        addresses = {"authorization_endpoint": f"{browser_url}/authorize", "token_endpoint": f"{idp.issuer}/token"}
+        addresses["end_session_endpoint"] = f"{browser_url}/logout"
+        usual = {"issuer": idp.issuer, "jwks_uri": f"{idp.issuer}/keys"} | addresses
+        return JSONResponse(usual | idp.described, idp.status)
 
     @app.get("/realm/authorize")
     async def authorize(request: Request) -> Response:
-        code = f"code {len(said.codes)} of {said.issuer}"
-        said.codes[code] = asked = dict(request.query_params)
-        back = {"code": code, "state": asked["state"], "iss": said.issuer}
-        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 303)
+        code = f"code {len(idp.codes)} of {idp.issuer}"
+        idp.codes[code] = query = dict(request.query_params)
+        parameters = {"code": code, "state": query["state"], "iss": idp.issuer}
+        return RedirectResponse(f"{query['redirect_uri']}?{urlencode(parameters)}", 303)
 
     @app.get("/realm/logout")
     async def logout(request: Request) -> Response:
-        said.left = dict(request.query_params)
-        return RedirectResponse(said.left["post_logout_redirect_uri"], 303)
+        idp.last_sign_out = dict(request.query_params)
+        return RedirectResponse(idp.last_sign_out["post_logout_redirect_uri"], 303)
 
     @app.post("/realm/token")
     async def token(request: Request) -> Response:
-        said.asking += 1
-        while not said.answers:
+        idp.exchanges += 1
+        while not idp.answers:
             await asyncio.sleep(0.01)
-        said.asking -= 1
-        said.taken = form = dict(parse_qsl((await request.body()).decode()))
-        said.cookie, asked = request.headers.get("cookie"), said.codes.pop(form["code"], {})
+        idp.exchanges -= 1
+        idp.last_exchange = form = dict(parse_qsl((await request.body()).decode()))
+        idp.cookie, query = request.headers.get("cookie"), idp.codes.pop(form["code"], {})
         proof = urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode()
-        is_same = all(asked.get(name) == form[name] for name in ("client_id", "redirect_uri"))
-        if not is_same or (proof, "S256") != (asked["code_challenge"], asked["code_challenge_method"]):
+        is_same = all(query.get(name) == form[name] for name in ("client_id", "redirect_uri"))
+        if not is_same or (proof, "S256") != (query["code_challenge"], query["code_challenge_method"]):
             return JSONResponse({"error": "invalid_grant"}, 400)
-        changes = {"nonce": asked["nonce"], "header": {"typ": "JWT"}} | said.person
-        told = {"id_token": said.token(**changes), "token_type": "Bearer"}
-        return JSONResponse(told, headers={"Set-Cookie": f"session={changes['nonce']}; Path=/"})
+        changes = {"nonce": query["nonce"], "header": {"typ": "JWT"}} | idp.person
+        answer = {"id_token": idp.token(**changes), "token_type": "Bearer"}
+        return JSONResponse(answer, headers={"Set-Cookie": f"session={changes['nonce']}; Path=/"})
 
     @app.get("/realm/keys")
     async def keys() -> Response:
-        said.asked += 1
-        usual = {"keys": [key.as_dict(private=False) for key in said.keys]}
-        return JSONResponse(usual if said.published is None else said.published)
+        idp.key_requests += 1
+        usual = {"keys": [key.as_dict(private=False) for key in idp.keys]}
+        return JSONResponse(usual if idp.published is None else idp.published)
 
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [held]})
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        yield said
+        with pytest.MonkeyPatch.context() as patch:  # a slow machine is no provider that hangs
+            patch.setattr("app.identity.provider._TIMEOUT_SECONDS", PATIENCE)
+            yield idp
     finally:
-        said.answers, server.should_exit = True, True
+        idp.answers, server.should_exit = True, True
         thread.join()

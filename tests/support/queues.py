@@ -25,15 +25,15 @@ def replace_jobs(
         connection.execute(sa.delete(turns))
         waits = {"state": "queued", "attempt": 0, "holder": None}
         runs = {"state": "running", "attempt": 1, "holder": "lives"}
-        made = [
+        rows = [
             like | kind | {"id": f"job_{n}", "number": n, "idempotency_key": str(n), "owner_id": who, "dataset_id": on}
             for n, (kind, (who, on)) in enumerate(
                 [(waits, one) for one in lines] + [(runs, one) for one in held],
                 1,
             )
         ]
-        if made:
-            connection.execute(sa.insert(jobs), made)
+        if rows:
+            connection.execute(sa.insert(jobs), rows)
         if had:
             connection.execute(sa.insert(turns), [{"owner_id": who, "turn": turn} for who, turn in had.items()])
         for row in connection.execute(sa.select(ledgers)).all():

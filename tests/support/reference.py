@@ -40,13 +40,13 @@ def commands() -> Iterator[str]:
     """Each command's help."""
     yield "# Every command\n"
 
-    def told(name: str, command: Any) -> Iterator[str]:
+    def help_texts(name: str, command: Any) -> Iterator[str]:
         yield f"## `{name}`\n\n````text\n{command.get_help(typer.Context(command, info_name=name))}\n````\n"
-        for sub, found in getattr(command, "commands", {}).items():
-            yield from told(f"{name} {sub}", found)
+        for sub, subcommand in getattr(command, "commands", {}).items():
+            yield from help_texts(f"{name} {sub}", subcommand)
 
     for name, command in typer.main.get_command(program(EVERY)).commands.items():  # type: ignore[attr-defined]
-        yield from told(f"purse {name}", command)
+        yield from help_texts(f"purse {name}", command)
 
 
 def http() -> Iterator[str]:
@@ -78,15 +78,15 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
 def python() -> Iterator[str]:
     """Each public name's signature and promise."""
     yield "# Every public name\n"
-    for package, what in PACKAGES.items():
-        yield f"## {package}\n\n{what}\n"
+    for package, summary in PACKAGES.items():
+        yield f"## {package}\n\n{summary}\n"
         module = import_module(package)
         for name in sorted(n for n in getattr(module, "__all__", dir(module)) if not n.startswith("_")):
-            found = getattr(module, name)
-            if (inspect.isclass(found) or inspect.isfunction(found)) and not found.__module__.startswith("typing"):
-                yield f"### `{package}.{name}`\n\n````python\n{name}{_signature(found)}\n````\n"
-                yield f"````text\n{inspect.getdoc(found) or ''}\n````\n"
-                yield "".join(_methods(found))
+            value = getattr(module, name)
+            if (inspect.isclass(value) or inspect.isfunction(value)) and not value.__module__.startswith("typing"):
+                yield f"### `{package}.{name}`\n\n````python\n{name}{_signature(value)}\n````\n"
+                yield f"````text\n{inspect.getdoc(value) or ''}\n````\n"
+                yield "".join(_methods(value))
 
 
 def _methods(found: Any) -> Iterator[str]:

@@ -94,34 +94,34 @@ def defined_in(module: str, name: str) -> str:
 
 @cache
 def rests_on(module: str) -> set[str]:
-    """The modules of ours that a module imports from, by name, or takes a name from: `kernels.walk`."""
-    found: set[str] = set()
+    """Return the project's modules that a module imports from, or uses a name of, as in `kernels.walk`."""
+    modules: set[str] = set()
     packages: dict[str, str] = {}
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in FLOORS:
             leads = {alias.asname or alias.name: defined_in(node.module, alias.name) for alias in node.names}
-            found |= set(leads.values())
+            modules |= set(leads.values())
             packages |= {name: to for name, to in leads.items() if (ROOT / to.replace(".", "/")).is_dir()}
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
-            found.add(defined_in(packages[node.value.id], node.attr))
-    return found
+            modules.add(defined_in(packages[node.value.id], node.attr))
+    return modules
 
 
 def slice_of(roots: set[str]) -> set[str]:
-    """All that these rest on, themselves included; packages' own files, other mechanisms and what is aside left out."""
-    seen: set[str] = set()
+    """Return the modules on which these depend, with themselves, without packages, other mechanisms and ASIDE."""
+    modules: set[str] = set()
     todo = list(roots)
     while todo:
         module = todo.pop()
         file = _file(module)
         assert file is not None, module
-        passed = file.name == "__init__.py" or module.startswith(tuple(ASIDE))
-        other = module.startswith("accounting.mechanisms.") and module not in roots
-        if module not in seen and not passed and not other:
-            seen.add(module)
+        is_skipped = file.name == "__init__.py" or module.startswith(tuple(ASIDE))
+        is_other_mechanism = module.startswith("accounting.mechanisms.") and module not in roots
+        if module not in modules and not is_skipped and not is_other_mechanism:
+            modules.add(module)
             todo.extend(rests_on(module))
-    return seen
+    return modules
 
 
 def lines(modules: set[str]) -> int:
@@ -139,45 +139,45 @@ _PROBLEMS = [
 
 @cache
 def _runs(method: type) -> list[tuple[Run, Problem]]:
-    """Resolved on whatever problems it takes, at both kinds of promises."""
-    asked: list[Any] = [method()]
+    """Return the method's runs on all problems that it accepts, with and without delta."""
+    variants: list[Any] = [method()]
     if method is DpGd:
-        asked += [DpGd(release="last"), DpGd(release="random")]
-    found = []
-    for one in asked:
+        variants += [DpGd(release="last"), DpGd(release="random")]
+    resolved = []
+    for variant in variants:
         for problem in _PROBLEMS:
             for privacy in (Privacy(1.0, 1e-6), Privacy(1.0)):
                 try:
-                    found.append((one.resolve(problem, privacy), problem))
+                    resolved.append((variant.resolve(problem, privacy), problem))
                 except Unsuitable:
                     continue
-    assert found, method
-    return found
+    assert resolved, method
+    return resolved
 
 
 def _mechanisms(method: type) -> set[str]:
-    """Of its queries, and of what these hold."""
-    found: set[str] = set()
+    """Return the modules of the mechanisms of its queries, and of mechanisms inside these."""
+    modules: set[str] = set()
     for run, problem in _runs(method):
         todo: list[Any] = [query.mechanism for query in run.queries(problem)]
         while todo:
             mechanism = todo.pop()
-            found.add(type(mechanism).__module__)
+            modules.add(type(mechanism).__module__)
             todo += [v for f in mechanism.__dataclass_fields__ if hasattr(v := getattr(mechanism, f), "perturb")]
             if isinstance(mechanism, RowObjectivePerturbation):  # its noise is that one's
                 todo.append(ObjectivePerturbation(mechanism.curvature_ratio))
-    return found
+    return modules
 
 
 def slices() -> dict[str, set[str]]:
-    """Each method's, by its name."""
-    found = {}
+    """Return the modules of each method by its name."""
+    modules_by_method = {}
     for method in get_args(Method):
         run, _ = _runs(method)[0]
         roots = {method.__module__, ORACLES[_base(run)], "accounting.mechanisms.mechanism", *_mechanisms(method)}
         roots |= {module for asks, module in HANDED.items() if getattr(run, asks, False)}
-        found[str(method.__dataclass_fields__["name"].default)] = slice_of(roots) | set(FRAME)
-    return found
+        modules_by_method[str(method.__dataclass_fields__["name"].default)] = slice_of(roots) | set(FRAME)
+    return modules_by_method
 
 
 def page() -> str:

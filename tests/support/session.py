@@ -17,49 +17,49 @@ import pytest
 from app.cli import main
 from tests.support.patience import PATIENCE
 
-MADE = re.compile(r"\b(?:job|ds|rcpt|tok|hook)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
+IDENTIFIERS = re.compile(r"\b(?:job|ds|rcpt|tok|hook)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
 _TOKEN = re.compile(r"\bpurse_[\w-]{43}(?![\w-])")
 _NUMBER = re.compile(r"\d|–|not resolved")  # a dash and these words stand for numbers that were not released
-SHOWN = "http://127.0.0.1:8000"
+EXAMPLE_URL = "http://127.0.0.1:8000"
 LOSS = re.compile(r"epsilon [\d.]+ at delta \S+")
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One reader's, in the working directory."""
+    """A reader's session in the working directory."""
 
     capsys: pytest.CaptureFixture[str]
-    made: dict[str, str] = field(default_factory=dict)
+    identifiers: dict[str, str] = field(default_factory=dict)
 
     def run(self, command: str, shown: str) -> str:
-        """What it said; it is as shown, and ends with 1 where a refusal is shown."""
-        command = self._as_made(command)
+        """Run a command, and return its output, whose lines and exit code must be as shown."""
+        command = self._with_own_identifiers(command)
         if not command.startswith("purse "):
-            done = subprocess.run(["bash", "-c", command], check=True, timeout=PATIENCE, env=os.environ, stdout=-1)
-            return done.stdout.decode()
+            completed = subprocess.run(["bash", "-c", command], check=True, timeout=PATIENCE, env=os.environ, stdout=-1)
+            return completed.stdout.decode()
         command, _, file = command.partition(" > ")
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as leaving:
             main(shlex.split(command)[1:])
         captured = self.capsys.readouterr()
-        said = (captured.out + captured.err).replace(os.environ["PURSE_URL"], SHOWN)
+        output = (captured.out + captured.err).replace(os.environ["PURSE_URL"], EXAMPLE_URL)
         if file:
-            Path(file).write_text(said)
-            said = ""
+            Path(file).write_text(output)
+            output = ""
         refused = re.search(r"^purse: ", shown, re.MULTILINE)
-        assert ended.value.code == (1 if refused else 0), (command, said)
+        assert leaving.value.code == (1 if refused else 0), (command, output)
         if "--json" not in command:
-            assert heads(said) == heads(shown), command
-            assert LOSS.findall(said) == LOSS.findall(shown), (command, LOSS.findall(said), LOSS.findall(shown))
-            for name, made in zip(MADE.findall(shown), MADE.findall(said), strict=True):
-                self.made.setdefault(name, made)
-        return said
+            assert heads(output) == heads(shown), command
+            assert LOSS.findall(output) == LOSS.findall(shown), (command, LOSS.findall(output), LOSS.findall(shown))
+            for name, actual in zip(IDENTIFIERS.findall(shown), IDENTIFIERS.findall(output), strict=True):
+                self.identifiers.setdefault(name, actual)
+        return output
 
-    def _as_made(self, text: str) -> str:
-        return MADE.sub(lambda found: self.made.get(found[0], found[0]), text)
+    def _with_own_identifiers(self, text: str) -> str:
+        return IDENTIFIERS.sub(lambda found: self.identifiers.get(found[0], found[0]), text)
 
 
 def heads(text: str) -> list[str]:
     """Return the first word of each line that is not indented, or all words if no number is in the line."""
-    text = _TOKEN.sub("purse_...", MADE.sub("made", text))
+    text = _TOKEN.sub("purse_...", IDENTIFIERS.sub("made", text))
     lines = [line for line in text.splitlines() if line.strip() and line[0] != " "]
     return [" ".join(line.split()[: 1 if _NUMBER.search(line) else None]) for line in lines]

@@ -75,7 +75,7 @@ def run(
     return state, entries
 
 
-def ended(
+def ended_session(
     ours: Filter, planned: SessionPlan, recorded: list[int], *, expired: bool = False, **change: Any
 ) -> tuple[receipt.Receipt, list[Entry]]:
     """Return the receipt of a session that reserved, recorded and ended, and its ledger."""

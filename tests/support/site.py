@@ -116,8 +116,8 @@ def _filled(item: Any, named: set[str]) -> Any:
         case str():
             if "*" not in item:
                 return item
-            found = sorted(str(page.relative_to(DOCS)) for page in DOCS.glob(item))
-            return sorted(set(found) - named, key=lambda page: (not page.endswith("README.md"), page))
+            pages = sorted(str(page.relative_to(DOCS)) for page in DOCS.glob(item))
+            return sorted(set(pages) - named, key=lambda page: (not page.endswith("README.md"), page))
         case dict():
             return {title: _filled(part, named) for title, part in item.items()}
         case _:
@@ -168,7 +168,7 @@ def _cell(cell: dict[str, Any]) -> str:
     text, output, image = "".join(cell["source"]), notebook.output(cell), notebook.image(cell)
     if cell["cell_type"] != "code":
         return text
-    shown = (
+    rendered = (
         f'<img alt="Plot of the cell above" src="data:image/png;base64,{image}">' if image else f"```text\n{output}```"
     )
-    return f"```python\n{text}\n```" + (f"\n\n{shown}" if output else "")
+    return f"```python\n{text}\n```" + (f"\n\n{rendered}" if output else "")

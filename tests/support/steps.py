@@ -32,13 +32,13 @@ class Killed(BaseException):
 @contextmanager
 def killed_at(database: Database, statement: int) -> Iterator[None]:
     """Raise `Killed` before the n-th statement of the next write; the commit counts as the last statement."""
-    left = statement
+    remaining = statement
 
     def count(*_: Any) -> None:
-        nonlocal left
-        if left == 0:
+        nonlocal remaining
+        if remaining == 0:
             raise Killed
-        left -= 1
+        remaining -= 1
 
     engine = writer(database)
     sa.event.listen(engine, "before_cursor_execute", count)
@@ -86,11 +86,11 @@ def keep(world: World) -> Callable[[], object]:
 
 
 def release(world: World) -> Callable[[], object]:
-    return told(world, None)
+    return publication(world, None)
 
 
 def fail(world: World) -> Callable[[], object]:
-    return told(world, RAISED)
+    return publication(world, RAISED)
 
 
 def vanish(world: World) -> Callable[[], object]:
@@ -109,18 +109,18 @@ def leave(world: World) -> Callable[[], object]:
 
 
 def cancel_ended(world: World) -> Callable[[], object]:
-    told(world, None)
+    publication(world, None)
     [job] = service.page(world.database, world.analyst, Paging()).items
     return lambda: service.cancel(world.database, world.analyst, job.id)
 
 
-def told(world: World, how: str | None) -> Callable[[], object]:
+def publication(world: World, how: str | None) -> Callable[[], object]:
     """Publish an end whose time has come."""
     claim = first(world)
     attempts.end(world.database, claim, how or output(claim), 0.0)
     world.clock.pass_(1000.0)
-    [[kept], _] = attempts.due(world.database, Holder(world.clock, 30.0))
-    return lambda: attempts.publish(world.database, world.keys, kept)
+    [[finished], _] = attempts.due(world.database, Holder(world.clock, 30.0))
+    return lambda: attempts.publish(world.database, world.keys, finished)
 
 
 def cancel_queued(world: World) -> Callable[[], object]:

@@ -153,10 +153,10 @@ KINDS = {"help": of_help, "errors": of_errors, "openapi": of_openapi, "pages": o
 def main(kinds: Sequence[str]) -> None:
     """Print the figures of each kind; of a single one, also the sentences to rewrite."""
     for kind in kinds or KINDS:
-        found = KINDS[kind]()
-        print(f"{kind:10s} {found}")
+        faults = KINDS[kind]()
+        print(f"{kind:10s} {faults}")
         if len(kinds) == 1:
-            prose.print_faults(found)
+            prose.print_faults(faults)
 
 
 if __name__ == "__main__":

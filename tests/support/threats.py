@@ -24,8 +24,8 @@ GUARDS = {
     "A1": Guard(
         ("accounting/filter.py", "solvers/data_access/meter.py", "accounting/mechanisms"),
         (
-            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
-            "privacy/test_audit_cases.py::test_the_promise_is_kept_and_half_the_noise_is_caught",
+            "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
+            "privacy/test_audit_cases.py::test_the_guarantee_is_kept_and_half_the_noise_is_caught",
             "property/test_solver_contracts.py::test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity",
         ),
     ),
@@ -35,7 +35,7 @@ GUARDS = {
             "service/test_jobs.py::TestFailure::test_an_attempt_that_raised_is_failed_and_charged",
             "service/test_concurrency.py::test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_a_release",
             "service/test_postgres.py::test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_runs",
-            "service/test_state_machine.py::test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was",
+            "service/test_state_machine.py::test_a_kill_at_any_statement_of_a_step_changes_nothing",
         ),
     ),
     "A3": Guard(
@@ -73,8 +73,8 @@ GUARDS = {
     "A7": Guard(
         ("accounting/noise/lattice.py",),
         (
-            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_carry_no_path",
-            "property/test_mechanism_contracts.py::test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says",
+            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path",
+            "property/test_mechanism_contracts.py::test_answers_are_on_a_lattice_and_have_the_stated_std",
         ),
     ),
     "A8": Guard(
@@ -99,11 +99,11 @@ GUARDS = {
             "unit/app/test_work.py::test_the_rate_of_a_caller_pays_for_processor_time",
             "unit/app/test_turns.py::test_a_caller_with_one_request_waits_for_one_turn_of_another_only",
             "service/test_calculation.py::test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices",
-            "service/test_rates.py::test_every_route_refuses_whoever_asks_too_often",
-            "unit/app/test_queue.py::test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_running",
-            "unit/app/test_queue.py::test_only_so_many_wait",
-            "service/test_webhooks.py::test_webhooks_take_turns_whatever_waits_for_one_of_them",
-            "service/test_webhooks.py::test_a_name_that_nobody_answers_for_holds_no_other_message",
+            "service/test_rates.py::test_every_route_refuses_too_many_requests",
+            "unit/app/test_queue.py::test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running",
+            "unit/app/test_queue.py::test_queued_jobs_are_limited",
+            "service/test_webhooks.py::test_webhooks_take_turns_however_many_messages_wait",
+            "service/test_webhooks.py::test_a_name_without_an_address_delays_no_other_message",
         ),
     ),
     "A11": Guard(
@@ -111,7 +111,7 @@ GUARDS = {
         (
             "service/test_webhooks.py::test_what_is_not_public_is_not_asked",
             "service/test_webhooks.py::test_a_name_is_looked_up_once_and_the_checked_address_is_called",
-            "service/test_webhooks.py::test_of_an_answer_only_the_status_counts",
+            "service/test_webhooks.py::test_only_the_status_of_an_answer_counts",
             "service/test_webhooks.py::test_an_address_that_may_not_be_is_refused_when_it_is_named",
         ),
     ),
@@ -119,20 +119,20 @@ GUARDS = {
         ("app/webhooks/store.py", "app/webhooks/courier.py"),
         (
             "service/test_webhooks.py::test_nothing_is_written_before_the_end_is_public_and_one_message_with_it",
-            "service/test_webhooks.py::test_a_message_is_signed_and_holds_public_facts_alone",
+            "service/test_webhooks.py::test_a_message_is_signed_and_contains_only_public_facts",
         ),
     ),
     "A13": Guard(
         ("app/ledger/allotments.py", "accounting/records/allotments.py"),
         (
-            "unit/app/test_ledger_store.py::test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself",
+            "unit/app/test_ledger_store.py::test_the_ledger_itself_refuses_charges_beyond_an_allotment",
             "service/test_allotments.py::TestReserved::test_must_fit_the_budget_with_what_is_spent",
         ),
     ),
     "T1": Guard(
         ("accounting/filter.py", "app/ledger/store.py"),
         (
-            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
             "service/test_jobs.py::test_a_spent_budget_admits_only_what_remains",
         ),
     ),
@@ -170,7 +170,7 @@ GUARDS = {
         ("app/sources/text.py", "app/sources/footer.py", "app/sources/pages.py", "app/datasets/upload.py"),
         (
             "service/test_datasets.py::test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing",
-            "unit/app/test_sources_parquet.py::test_a_footer_that_says_less_than_its_pages_do_is_not_believed",
+            "unit/app/test_sources_parquet.py::test_a_footer_that_states_smaller_sizes_than_its_pages_is_refused",
             "service/test_guards.py::test_a_path_in_a_file_name_is_ignored",
             "unit/app/test_sources_parquet.py::test_a_damaged_file_is_unreadable",
         ),
@@ -183,17 +183,17 @@ GUARDS = {
         ),
     ),
     "S5": Guard(("app/identity/service.py",), ("service/test_identity.py::test_last_steward_stays",)),
-    "S6": Guard(("app/datasets/spool.py",), ("service/test_uploads.py::test_nobody_else_finds_it",)),
+    "S6": Guard(("app/datasets/spool.py",), ("service/test_uploads.py::test_other_stewards_cannot_find_it",)),
     "S7": Guard(
         ("app/datasets/uploads.py", "app/datasets/spool.py"),
         (
-            "service/test_uploads.py::test_only_where_it_ends_is_anything_written",
+            "service/test_uploads.py::test_only_the_next_byte_is_written",
             "service/test_uploads.py::test_of_two_writers_at_one_place_one_wins",
         ),
     ),
     "S8": Guard(
         ("app/datasets/spool.py", "app/worker/dispatcher.py"),
-        ("service/test_uploads.py::test_what_waits_too_long_is_deleted_and_nothing_else",),
+        ("service/test_uploads.py::test_only_expired_uploads_are_deleted",),
     ),
     "S9": Guard(
         ("app/datasets/spool.py", "app/persistence/files.py"),
@@ -212,18 +212,18 @@ GUARDS = {
         ),
     ),
     "U2": Guard(
-        ("app/operations/routes.py",), ("service/test_operations.py::test_a_monitors_token_is_for_the_metrics_alone",)
+        ("app/operations/routes.py",), ("service/test_operations.py::test_a_monitors_token_only_reads_metrics",)
     ),
     "U3": Guard(
         ("app/operations/metrics.py",),
-        ("service/test_operations.py::test_metrics_time_requests_prices_and_jobs_and_nothing_that_brings_data",),
+        ("service/test_operations.py::test_metrics_time_requests_prices_and_jobs_but_no_upload",),
     ),
     "B1": Guard(
         ("app/pages/session.py",),
         (
-            "service/test_pages.py::test_what_no_page_of_ours_sent_changes_nothing",
+            "service/test_pages.py::test_a_request_of_another_site_changes_nothing",
             "service/test_pages.py::test_a_link_of_another_site_signs_nobody_out",
-            "service/test_pages.py::test_a_valid_token_becomes_a_cookie_that_no_script_and_no_other_site_has",
+            "service/test_pages.py::test_a_valid_token_becomes_a_strict_http_only_cookie",
         ),
     ),
     "B2": Guard(
@@ -245,11 +245,11 @@ GUARDS = {
     "B5": Guard(
         ("app/pages/api.py",),
         (
-            "service/test_pages.py::test_an_analyst_is_shown_what_the_interface_shows_them",
-            "service/test_pages.py::test_an_upload_is_the_interfaces_own",
+            "service/test_pages.py::test_an_analyst_sees_the_same_datasets_as_through_the_api",
+            "service/test_pages.py::test_an_upload_in_the_pages_is_that_of_the_api",
             "service/test_pages.py::test_pages_are_limited_as_their_visitor_is",
             "service/test_pages.py::test_a_name_never_becomes_a_step_in_a_path",
-            "service/test_pages.py::test_a_form_that_may_have_been_done_is_sent_again_under_its_key",
+            "service/test_pages.py::test_a_form_without_an_answer_is_sent_again_under_its_key",
         ),
     ),
     "B6": Guard(
@@ -279,7 +279,7 @@ GUARDS = {
         ("app/ledger/registrations.py",),
         (
             "service/test_registrations.py::test_a_changed_row_of_the_dataset_that_opened_its_ledger_is_refused",
-            "service/test_registrations.py::test_a_dataset_that_was_moved_to_another_ledger_is_charged_to_none",
+            "service/test_registrations.py::test_a_dataset_that_was_moved_to_another_ledger_is_refused",
             "service/test_checkpoints.py::test_a_tampered_registration_is_found_before_the_start",
         ),
     ),
@@ -307,8 +307,8 @@ GUARDS = {
         ("app/worker/orders.py", "pyproject.toml"),
         (
             "e2e/test_worker_kill.py::test_workers_hold_no_setting_and_no_secret",
-            "e2e/test_forked.py::test_a_fork_knows_no_setting_and_says_nothing",
-            "e2e/test_machines.py::test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing",
+            "e2e/test_forked.py::test_a_fork_has_no_setting_and_prints_nothing",
+            "e2e/test_machines.py::test_jobs_survive_their_servers_and_orderly_stops_cost_nothing",
         ),
     ),
     "W2": Guard(
@@ -339,7 +339,7 @@ GUARDS = {
         (
             "service/test_identity.py::test_no_valid_token_is_401",
             "service/test_identity.py::test_hash_lookup_uses_an_index",
-            "service/test_rates.py::test_guessing_tokens_is_an_addresss_and_slow",
+            "service/test_rates.py::test_guesses_of_tokens_are_limited_by_address",
         ),
     ),
     "N2": Guard(
@@ -361,9 +361,9 @@ GUARDS = {
     "N4": Guard(
         ("app/http/rates.py",),
         (
-            "service/test_rates.py::test_all_together_are_bounded_and_probes_are_not",
+            "service/test_rates.py::test_all_requests_together_are_bounded_except_probes",
             "unit/app/test_rates.py::test_tables_do_not_grow",
-            "unit/app/test_rates.py::test_one_caller_has_so_many_answered_at_once",
+            "unit/app/test_rates.py::test_the_simultaneous_requests_of_one_caller_are_limited",
         ),
     ),
     "N5": Guard(
@@ -371,12 +371,12 @@ GUARDS = {
         (
             "service/test_http_limits.py::test_what_is_no_http_is_told_as_a_problem",
             "service/test_http_limits.py::test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read",
-            "service/test_operations.py::test_two_headers_where_one_decides_are_refused",
+            "service/test_operations.py::test_two_headers_of_one_kind_are_refused",
             "service/test_fuzz.py::test_the_interface_behaves_as_its_document_states",
         ),
     ),
     "N6": Guard(
-        ("app/http/server.py",), ("service/test_proxy.py::test_forwarded_headers_are_believed_of_trusted_peers_alone",)
+        ("app/http/server.py",), ("service/test_proxy.py::test_forwarded_headers_of_trusted_peers_only_are_used",)
     ),
     "N7": Guard(
         ("app/http/middleware.py",), ("service/test_operations.py::test_answers_are_not_cached_sniffed_or_framed",)
@@ -385,7 +385,7 @@ GUARDS = {
         ("app/identity/store.py",),
         (
             "service/test_identity.py::test_token_is_long_shown_once_and_stored_as_a_hash",
-            "service/test_sign_on.py::TestAPerson::test_leaves_no_token_behind",
+            "service/test_sign_on.py::TestAPerson::test_leaves_no_token_on_the_disk",
         ),
     ),
     "H2": Guard(("app/ledger/epoch.py",), ("service/test_epoch.py::test_a_copy_without_a_whole_dataset_is_refused",)),
@@ -408,7 +408,7 @@ GUARDS = {
     "P1": Guard(
         ("app/identity/sign_on.py",),
         (
-            "service/test_sign_on.py::test_what_is_no_valid_token_is_told_like_any_other",
+            "service/test_sign_on.py::test_an_invalid_token_is_refused_like_any_unknown_one",
             "service/test_sign_on.py::test_only_public_keys_for_signatures_are_taken",
         ),
     ),
@@ -420,9 +420,9 @@ GUARDS = {
     "P4": Guard(
         ("app/identity/provider.py",),
         (
-            "service/test_sign_on.py::test_nobody_else_waits_for_a_provider_that_hangs",
-            "service/test_sign_on.py::test_names_of_keys_that_nobody_has_ask_the_provider_once",
-            "service/test_sign_on.py::test_keys_hold_for_a_while_without_the_provider",
+            "service/test_sign_on.py::test_only_the_caller_waits_for_a_provider_that_hangs",
+            "service/test_sign_on.py::test_unknown_key_names_cause_one_request_to_the_provider",
+            "service/test_sign_on.py::test_keys_stay_valid_for_a_while_without_the_provider",
         ),
     ),
     "P5": Guard(
@@ -430,15 +430,15 @@ GUARDS = {
         (
             "service/test_sign_in.py::test_a_code_is_good_once_in_the_browser_that_asked_for_it",
             "service/test_sign_in.py::test_a_token_that_is_not_for_this_attempt_is_none",
-            "service/test_sign_in.py::test_a_token_for_several_was_made_for_this_service",
+            "service/test_sign_in.py::test_a_token_for_several_audiences_must_be_made_for_this_service",
         ),
     ),
     "P6": Guard(
         ("app/identity/code_flow.py", "app/settings.py"),
         (
             "service/test_sign_in.py::test_a_redirect_that_could_be_read_along_stops_the_start",
-            "service/test_sign_in.py::test_without_the_provider_tokens_go_on",
-            "service/test_sign_in.py::test_a_person_comes_back_signed_in",
+            "service/test_sign_in.py::test_tokens_work_without_the_provider",
+            "service/test_sign_in.py::test_a_person_returns_signed_in",
         ),
     ),
     "P7": Guard(
@@ -455,7 +455,7 @@ GUARDS = {
         ("app/identity/store.py",),
         (
             "service/test_sign_on.py::TestAPerson::test_has_a_name_that_no_token_joins",
-            "service/test_sign_on.py::TestAPerson::test_is_another_at_another_provider",
+            "service/test_sign_on.py::TestAPerson::test_has_another_identity_at_another_provider",
         ),
     ),
     "C1": Guard(
@@ -491,8 +491,8 @@ GUARDS = {
 
 def threats() -> dict[str, str]:
     """Return the title of each threat by its number, as docs/threat-model.md states them."""
-    found = _THREAT.findall(MODEL.read_text())
-    return {number: " ".join(title.split()).rstrip(".") for number, title in found}
+    titles = _THREAT.findall(MODEL.read_text())
+    return {number: " ".join(title.split()).rstrip(".") for number, title in titles}
 
 
 def page() -> str:

@@ -4,13 +4,13 @@ from typing import Any
 
 
 def held_by_anybody() -> Any:
-    """In the place of `app.jobs.store.held`: an overtaken attempt ends as if it were the one that overtook it."""
+    """Return a substitute for `app.jobs.store.held` that lets an overtaken attempt end like its successor."""
     from app.jobs import store  # late: a server of `tests.heavy.kills` has its clock before anything of ours is loaded
 
-    held = store.held
+    holder_of = store.held
 
     def unfenced(connection: Any, job_id: str, _attempt: int) -> Any:
         row = store.get(connection, job_id)
-        return None if row is None else held(connection, job_id, row.attempt)
+        return None if row is None else holder_of(connection, job_id, row.attempt)
 
     return unfenced

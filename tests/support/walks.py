@@ -31,8 +31,8 @@ class Recorded(OwnBatches):
         return drawn
 
     def decide(self, tails: Tails, j: int, scale: float) -> float:
-        found = self.decided[len(self.drawn) - 1, j] = super().decide(tails, j, scale)
-        return found
+        decision = self.decided[len(self.drawn) - 1, j] = super().decide(tails, j, scale)
+        return decision
 
 
 class Replayed(OwnBatches):
@@ -58,9 +58,9 @@ class Replayed(OwnBatches):
         for j in range(count):
             place = t * count + j
             y = tails.sizes[place] * scale
-            near = 0.5 - abs(y - np.rint(y)) <= y * noises.RELATIVE + noises.ABSOLUTE * scale
+            is_close = 0.5 - abs(y - np.rint(y)) <= y * noises.RELATIVE + noises.ABSOLUTE * scale
             size = -np.rint(y) if tails.negative[place] else np.rint(y)
-            out[j] = self._recorded.decided[block, place] if near else size
+            out[j] = self._recorded.decided[block, place] if is_close else size
         return out
 
     def skip(self) -> None:

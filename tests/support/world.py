@@ -66,7 +66,7 @@ class World:
     keys: SigningKeys
     analyst: Principal
     steward: Principal
-    made: int = 0
+    number_of_datasets: int = 0
     holders: dict[tuple[str, int], Holder] = field(default_factory=dict)
     limits: Limits = NO_LIMITS
 
@@ -80,9 +80,9 @@ class World:
             if not tokens.was_issued(connection, "secret of ada"):
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
             steward = replace(STEWARD, id=tokens.identity(connection, STEWARD.name, STEWARD.role, at))
-        found = asyncio.run(tokens.find(database, "secret of ada"))
-        assert found is not None
-        return World(settings, database, SigningKeys(home), found, steward)
+        analyst = asyncio.run(tokens.find(database, "secret of ada"))
+        assert analyst is not None
+        return World(settings, database, SigningKeys(home), analyst, steward)
 
     def dataset(self, rows: int = 200, **changes: Any) -> str:
         """Register a dataset with the columns of SPEC, grant it to the analyst, and return its id."""
@@ -92,12 +92,12 @@ class World:
 
     def register(self, rows: int = 200, **changes: Any) -> str:
         """Register a dataset with the columns of SPEC, and return its id."""
-        self.made += 1
-        name = f"people {self.made}"
-        folder = self.settings.home / f"upload {self.made}"
+        self.number_of_datasets += 1
+        name = f"people {self.number_of_datasets}"
+        folder = self.settings.home / f"upload {self.number_of_datasets}"
         folder.mkdir()
         file = folder / "upload"
-        file.write_bytes(people(rows + self.made))
+        file.write_bytes(people(rows + self.number_of_datasets))
         spec = DatasetSpec.model_validate_json(json.dumps(SPEC | {"name": name} | changes))
         upload = Upload(spec, file, folder)
         return datasets.create(self.database, self.settings, STEWARD, upload).id
@@ -110,11 +110,11 @@ class World:
         """Create an analyst, and grant these datasets to the analyst."""
         with self.database.write() as connection:
             tokens.add(connection, name, "analyst", f"secret of {name}", self.database.timestamp())
-        found = asyncio.run(tokens.find(self.database, f"secret of {name}"))
-        assert found is not None
+        analyst = asyncio.run(tokens.find(self.database, f"secret of {name}"))
+        assert analyst is not None
         for dataset in datasets:
-            self.grant(dataset, found)
-        return found
+            self.grant(dataset, analyst)
+        return analyst
 
     def amend(self, dataset: str, change: Amendment) -> Dataset:
         """As a steward asks."""
@@ -122,8 +122,8 @@ class World:
 
     def charge(self, dataset: str, label: str, noise_multiplier: float) -> ExternalCharged:
         """Charge a Gaussian mechanism that ran elsewhere, even beyond the budget."""
-        asked = ExternalCharge(label=label, event=GaussianDpEvent(noise_multiplier), exceeds=True)
-        return charges.charge(self.database, self.steward, dataset, asked)
+        request_body = ExternalCharge(label=label, event=GaussianDpEvent(noise_multiplier), exceeds=True)
+        return charges.charge(self.database, self.steward, dataset, request_body)
 
     def erase(self, dataset: str) -> Dataset:
         """As a steward asks."""
@@ -132,10 +132,10 @@ class World:
     def submit(self, dataset: str, key: str | None = None, owner: Principal | None = None, **changes: Any) -> Job:
         """Submit JOB with changes; its owner is ada by default."""
         owner = owner or self.analyst
-        asked, key = request(dataset, **changes), key or new_id("key")
-        before = asyncio.run(service.submitted(self.database, owner, key, asked))
-        if before is not None:
-            return before
+        job_request, key = request(dataset, **changes), key or new_id("key")
+        earlier_job = asyncio.run(service.submitted(self.database, owner, key, job_request))
+        if earlier_job is not None:
+            return earlier_job
         return service.submit(self.database, owner, key, self.priced(dataset, **changes), self.limits)
 
     def priced(self, dataset: str, **changes: Any) -> Priced:
@@ -249,7 +249,7 @@ def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> No
 
 
 def check_books(
-    database: Database, keys: Jwks, recompute: bool = True, known: dict[str, Any] | None = None
+    database: Database, keys: Jwks, recompute: bool = True, balanced: dict[str, Any] | None = None
 ) -> Counter[str]:
     """No budget is lost or spent twice; one release and one receipt for each done job, none for any other.
 
@@ -258,43 +258,45 @@ def check_books(
     Parameters
     ----------
     recompute : also verify each receipt by its ledger, its epsilon recomputed from its events
-    known : the rows that earlier calls found in balance, by ledger: the same rows are so still
+    balanced : rows that earlier calls checked, by ledger; equal rows are not checked again
 
     Returns
     -------
     How many jobs are in which state.
     """
-    known = {} if known is None else known
+    balanced = {} if balanced is None else balanced
     with database.read() as connection:
         of_jobs = sa.select(job_table, dataset_table.c.ledger_id).join(dataset_table)
         jobs = _by_ledger(connection, of_jobs)
         of_sessions = sa.select(session_table, dataset_table.c.ledger_id).join(dataset_table)
         sessions = _by_ledger(connection, of_sessions)
-        others = [_by_ledger(connection, sa.select(t)) for t in (dataset_table, ledger_entries, analyst_spend)]
+        other_rows = [_by_ledger(connection, sa.select(t)) for t in (dataset_table, ledger_entries, analyst_spend)]
         for book in connection.execute(sa.select(ledgers)).all():
             mine = jobs.get(book.id, [])
-            held = sessions.get(book.id, [])
-            rows = (keys, recompute, book, mine, held, [found.get(book.id) for found in others])
-            if known.get(book.id) == rows:
+            session_rows = sessions.get(book.id, [])
+            rows = (keys, recompute, book, mine, session_rows, [rows_of.get(book.id) for rows_of in other_rows])
+            if balanced.get(book.id) == rows:
                 continue
             entries = ledger.entries(connection, book.id, 0, 1_000_000)
             _check_ledger(connection, book.id, entries, [job.id for job in mine])
             for job in mine:
                 _check_job(entries, job, keys, recompute)
-            assert {session.id for session in held} == {e.body["session"] for e in entries if e.kind == "reserved"}
-            for session in held:
+            assert {session.id for session in session_rows} == {
+                e.body["session"] for e in entries if e.kind == "reserved"
+            }
+            for session in session_rows:
                 _check_session(entries, session)
-            if held and recompute:
+            if session_rows and recompute:
                 verify_ledger(entries)
-            known[book.id] = rows
+            balanced[book.id] = rows
     return Counter(job.state for of_one in jobs.values() for job in of_one)
 
 
 def _by_ledger(connection: sa.Connection, asked: sa.Select[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    rows_by_ledger: dict[str, list[Any]] = {}
     for row in connection.execute(asked):
-        found.setdefault(row.ledger_id, []).append(row)
-    return found
+        rows_by_ledger.setdefault(row.ledger_id, []).append(row)
+    return rows_by_ledger
 
 
 def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[Entry], jobs: Sequence[str]) -> None:
@@ -330,13 +332,13 @@ def _of_sessions(entries: Sequence[Entry]) -> dict[str, tuple[int, ...]]:
 
 def _check_session(entries: Sequence[Entry], session: Any) -> None:
     mine = [e for e in entries if e.body.get("session") == session.id]
-    ended = [] if session.state == "open" else ["settled"]
-    assert [e.kind for e in mine] == ["reserved", *ended], (session.id, session.state)
+    last_kinds = [] if session.state == "open" else ["settled"]
+    assert [e.kind for e in mine] == ["reserved", *last_kinds], (session.id, session.state)
     recorded, counts = json.loads(session.recorded), [each["count"] for each in json.loads(session.plan)]
     assert len(recorded) == len(counts)
     assert all(0 <= k <= n for k, n in zip(recorded, counts, strict=True)), "no more answers than planned"
     assert (session.ended_at is None) == (session.state == "open")
-    if ended:
+    if last_kinds:
         assert (mine[1].sequence, mine[1].body["recorded"]) == (session.settled, recorded)
         assert mine[1].body["reason"] == session.state
     if session.state != "closed":
@@ -369,5 +371,5 @@ def _check_job(entries: Sequence[Entry], job: Any, keys: Jwks, recompute: bool) 
     assert document["receipt"]["model_sha256"] == hashlib.sha256(job.model.encode()).hexdigest()
     assert release.body["attempt"] == job.attempt
     if recompute:
-        found = verify_receipt(document, keys, entries)
-        assert found.holds, found.reason
+        verification = verify_receipt(document, keys, entries)
+        assert verification.holds, verification.reason

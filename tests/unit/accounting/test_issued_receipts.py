@@ -9,7 +9,7 @@ from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Mechanism
 from accounting.records.chain import Entry
 from accounting.records.receipt import recompute, verify
-from tests.support.issued import ISSUED, OTHERS
+from tests.support.issued import ISSUED, MISMATCHED
 
 TIGHTENED = {"random_allocation": 0.98, "laplace": 0.92}
 """Mechanisms whose accounting has been tightened since, and the smallest ratio of the epsilons now and then."""
@@ -19,10 +19,10 @@ TIGHTENED = {"random_allocation": 0.98, "laplace": 0.92}
 @pytest.mark.parametrize("issued", ISSUED["issued"], ids=lambda issued: issued["document"]["receipt"]["id"])
 def test_an_issued_receipt_still_holds(issued: dict[str, Any]) -> None:
     stated = issued["document"]["receipt"]
-    if stated["id"] in OTHERS:
+    if stated["id"] in MISMATCHED:
         with pytest.raises(ReceiptInvalid, match="other records than"):
             verify(issued["document"], ISSUED["keys"])
-        epsilon = recompute(stated | {"rows": OTHERS[stated["id"]]}).epsilon
+        epsilon = recompute(stated | {"rows": MISMATCHED[stated["id"]]}).epsilon
     else:
         result = verify(issued["document"], ISSUED["keys"], Entry.from_json(ISSUED["entry"]))
         assert (result.holds, result.signature, result.chain, result.reason) == (True, True, True, None)

@@ -38,7 +38,7 @@ from tests.support.ledgers import (
     overspent,
     rewritten,
     signed,
-    told_of,
+    unrecorded_receipt,
 )
 from tests.support.receipts import AT, KEY, KEYS, MODEL, SVRG, make
 
@@ -102,7 +102,7 @@ def test_a_receipt_holds_in_its_ledger() -> None:
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
 def test_a_receipt_that_is_not_in_the_ledger_does_not_hold(ledger: list[Entry], why: str) -> None:
-    result = verify_receipt(told_of(ledger, why), KEYS, ledger)
+    result = verify_receipt(unrecorded_receipt(ledger, why), KEYS, ledger)
     assert (result.holds, result.signature, result.chain, result.reason) == (False, True, False, why)
 
 

@@ -36,7 +36,7 @@ from tests.support.sessions import (
     SAMPLED,
     TARGETED,
     N,
-    ended,
+    ended_session,
     many,
     plan,
     reserved,
@@ -47,7 +47,7 @@ from tests.support.sessions import (
 )
 
 PLAN = plan(many(GAUSSIAN, 10), LAPLACE, many(ALLOCATED, 2), many(DRAWN, 10))
-STATED, LEDGER = ended(RULE, PLAN, [4, 0, 1, 10])
+STATED, LEDGER = ended_session(RULE, PLAN, [4, 0, 1, 10])
 
 
 def test_a_receipt_states_plan_record_and_charge() -> None:
@@ -63,7 +63,7 @@ def test_a_receipt_states_plan_record_and_charge() -> None:
 
 
 def test_an_expired_session_states_the_charge_of_its_plan() -> None:
-    stated, ledger = ended(RULE, PLAN, [4, 0, 1, 10], expired=True)
+    stated, ledger = ended_session(RULE, PLAN, [4, 0, 1, 10], expired=True)
     assert (stated["state"], stated["charged"], stated["charged_epsilon"]) == ("expired", "plan", stated["epsilon"])
     assert verify_receipt(signed(stated), KEYS, ledger).holds
     with pytest.raises(ReceiptInvalid):
@@ -71,13 +71,13 @@ def test_an_expired_session_states_the_charge_of_its_plan() -> None:
 
 
 def test_a_session_without_answers_states_no_charge() -> None:
-    stated, ledger = ended(RULE, PLAN, [0, 0, 0, 0])
+    stated, ledger = ended_session(RULE, PLAN, [0, 0, 0, 0])
     assert (stated["charged"], stated["charged_epsilon"], stated["share"]) == ("recorded", 0.0, 0.0)
     assert verify_receipt(signed(stated), KEYS, ledger).holds
 
 
 def test_a_pure_plan_is_stated_at_delta_0() -> None:
-    stated, ledger = ended(PURE_RULE, plan(many(PURE, 5), LAPLACE, relation="zero_out"), [2, 1])
+    stated, ledger = ended_session(PURE_RULE, plan(many(PURE, 5), LAPLACE, relation="zero_out"), [2, 1])
     assert (stated["delta"], stated["accountant"], stated["neighbors"]) == (0.0, "pure", "zero_out")
     assert stated["charged_epsilon"] == pytest.approx(2 * 0.1 + 1 / 50)
     assert verify_receipt(signed(stated), KEYS, ledger).holds
@@ -158,7 +158,7 @@ def test_a_plan_that_no_accountant_covers_is_malformed(change: dict[str, Any]) -
 
 @pytest.mark.parametrize("field", ["epsilon", "charged_epsilon"])
 def test_a_session_that_costs_more_than_it_states_does_not_hold(field: str) -> None:
-    honest, _ = ended(RULE, plan(many(GAUSSIAN, 10)), [4])
+    honest, _ = ended_session(RULE, plan(many(GAUSSIAN, 10)), [4])
     for factor, holds in ((1.0, True), (1 - 5e-10, True), (1 - 1e-6, False)):
         stated = honest | {field: honest[field] * factor}
         assert verify(signed(stated), KEYS).holds is holds

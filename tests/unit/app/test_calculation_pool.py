@@ -19,24 +19,24 @@ RULE = Filter.open("rdp", Privacy(3.0, 1e-6))
 
 
 def question(number: int) -> Price:
-    """Another one for each number."""
+    """Return a different question for each number."""
     problem = Problem(losses.Logistic(), n=1000 + number, d=5, row_norm=1.0)
     return Price(DpGd(), problem, Privacy(0.5, 1e-6), RULE, 1e11, 1000)
 
 
 class Calculators:
-    """Counts what it is asked, and answers when told to."""
+    """Calculators that count their questions and answer when their gate opens."""
 
     def __init__(self) -> None:
-        self.asked: list[bytes] = []
-        self.running = self.most = self.cancelled = 0
+        self.questions: list[bytes] = []
+        self.running = self.most_running = self.cancelled = 0
         self.gate = asyncio.Event()
         self.lost = False
 
     async def ask(self, text: bytes) -> bytes:
-        self.asked.append(text)
+        self.questions.append(text)
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.most_running = max(self.most_running, self.running)
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
@@ -46,17 +46,17 @@ class Calculators:
             self.running -= 1
         if self.lost:
             raise Lost
-        return ANSWER.dump_json(Refused("out_of_range", f"answer {len(self.asked)}"))
+        return ANSWER.dump_json(Refused("out_of_range", f"answer {len(self.questions)}"))
 
 
 async def settled() -> None:
-    """Everything that can go on has gone on."""
+    """Wait until every task that can run has run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 def run(scenario: Callable[[Calculators, Pool], Coroutine[Any, Any, None]], slots: int = 2) -> None:
-    """A scenario on a loop of its own."""
+    """Run a scenario on its own event loop."""
 
     async def main() -> None:
         calculators = Calculators()
@@ -65,21 +65,21 @@ def run(scenario: Callable[[Calculators, Pool], Coroutine[Any, Any, None]], slot
     asyncio.run(main())
 
 
-def test_equal_questions_share_one_calculation_and_its_answer_is_remembered() -> None:
+def test_equal_questions_share_one_calculation_whose_answer_is_cached() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         tasks = [asyncio.create_task(pool.answer(f"caller {i}", question(0))) for i in range(50)]
         await settled()
         calculators.gate.set()
         assert len(set(await asyncio.gather(*tasks))) == 1
         assert await pool.answer("somebody else", question(0)) == tasks[0].result()
-        assert len(calculators.asked) == 1
+        assert len(calculators.questions) == 1
         assert await pool.answer("somebody else", question(1)) != tasks[0].result()
-        assert len(calculators.asked) == 2
+        assert len(calculators.questions) == 2
 
     run(scenario)
 
 
-def test_one_caller_has_so_many_and_no_more() -> None:
+def test_the_questions_of_one_caller_are_limited() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         tasks = [asyncio.create_task(pool.answer("greedy", question(i))) for i in range(EACH)]
         await settled()
@@ -87,7 +87,7 @@ def test_one_caller_has_so_many_and_no_more() -> None:
             await pool.answer("greedy", question(EACH))
         assert (refused.value.code, refused.value.status) == ("too_many_requests", 429)
         assert int((refused.value.headers or {})["Retry-After"]) > 0
-        joined = asyncio.create_task(pool.answer("greedy", question(0)))  # which costs nothing
+        joined = asyncio.create_task(pool.answer("greedy", question(0)))  # which does not count
         calculators.gate.set()
         await asyncio.gather(joined, *tasks)
         await pool.answer("greedy", question(EACH))
@@ -95,7 +95,7 @@ def test_one_caller_has_so_many_and_no_more() -> None:
     run(scenario)
 
 
-def test_all_callers_together_have_so_many_and_no_more() -> None:
+def test_the_questions_of_all_callers_are_limited() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         tasks = [asyncio.create_task(pool.answer(f"caller {i}", question(i))) for i in range(TOTAL)]
         await settled()
@@ -106,17 +106,17 @@ def test_all_callers_together_have_so_many_and_no_more() -> None:
         assert int((refused.value.headers or {})["Retry-After"]) > 0
         calculators.gate.set()
         await asyncio.gather(*tasks)
-        assert calculators.most == 3
-        assert len(calculators.asked) == TOTAL
+        assert calculators.most_running == 3
+        assert len(calculators.questions) == TOTAL
 
     run(scenario, slots=3)
 
 
-def test_a_caller_who_comes_later_does_not_wait_for_all_of_the_first_ones() -> None:
+def test_a_later_caller_does_not_wait_for_all_questions_of_an_earlier_one() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         greedy = [asyncio.create_task(pool.answer("greedy", question(i))) for i in range(5)]
         await settled()
-        assert calculators.running == 1, "the last slot is not for who has all others"
+        assert calculators.running == 1, "a caller who has all other slots does not get the last one"
         modest = asyncio.create_task(pool.answer("modest", question(10)))
         await settled()
         assert calculators.running == 2
@@ -126,7 +126,7 @@ def test_a_caller_who_comes_later_does_not_wait_for_all_of_the_first_ones() -> N
     run(scenario)
 
 
-def test_what_nobody_waits_for_is_stopped_and_frees_its_place() -> None:
+def test_a_calculation_without_waiting_callers_is_stopped_and_frees_its_slot() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         tasks = [asyncio.create_task(pool.answer("ada", question(0))) for _ in range(2)]
         waiting = asyncio.create_task(pool.answer("ada", question(1)))
@@ -148,7 +148,7 @@ def test_what_nobody_waits_for_is_stopped_and_frees_its_place() -> None:
     run(scenario)
 
 
-def test_who_leaves_the_queue_never_runs() -> None:
+def test_a_cancelled_question_never_runs() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         first = asyncio.create_task(pool.answer("ada", question(0)))
         second = asyncio.create_task(pool.answer("ada", question(1)))
@@ -158,12 +158,12 @@ def test_who_leaves_the_queue_never_runs() -> None:
         calculators.gate.set()
         await first
         await settled()
-        assert len(calculators.asked) == 1
+        assert len(calculators.questions) == 1
 
     run(scenario, slots=1)
 
 
-def test_a_lost_calculation_may_be_asked_again() -> None:
+def test_a_lost_calculation_may_be_requested_again() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         calculators.gate.set()
         calculators.lost = True

@@ -91,7 +91,7 @@ def _walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 PROGRAM: Any = typer.main.get_command(program(EVERY))
-FOUND = {" ".join(path): command for path, command in _walk(PROGRAM)}
+COMMANDS_BY_WORDS = {" ".join(path): command for path, command in _walk(PROGRAM)}
 CONTRACT = (
     *("serve", "fit", "quote", "budget", "jobs list", "receipt verify", "token create", "worker run", "migrate"),
     *("audit", "upload", "submit", "model"),
@@ -100,10 +100,10 @@ CONTRACT = (
 
 def test_every_command_of_the_table_and_of_the_contract_exists() -> None:
     names, aliases = {command.words for command in COMMANDS}, {command.alias for command in COMMANDS} - {""}
-    assert set(FOUND) == names | aliases
-    assert len(FOUND) == len(COMMANDS) + sum(command.alias != "" for command in COMMANDS)
-    assert {words for words, command in FOUND.items() if command.hidden} == aliases
-    assert set(CONTRACT) <= set(FOUND)
+    assert set(COMMANDS_BY_WORDS) == names | aliases
+    assert len(COMMANDS_BY_WORDS) == len(COMMANDS) + sum(command.alias != "" for command in COMMANDS)
+    assert {words for words, command in COMMANDS_BY_WORDS.items() if command.hidden} == aliases
+    assert set(CONTRACT) <= set(COMMANDS_BY_WORDS)
 
 
 def test_the_overview_fits_one_screen_and_has_every_command_that_is_not_hidden(run: Run) -> None:
@@ -126,11 +126,11 @@ def test_a_summary_fits_its_line() -> None:
 def test_the_help_of_a_command_begins_with_an_example_and_then_its_summary(command: Command, run: Run) -> None:
     code, out, _ = run(*command.words.split(), "--help")
     assert code == 0
-    usage, _, rest = out.partition("\n\n")
+    usage, _, help_text = out.partition("\n\n")
     assert usage.startswith(f"Usage: purse {command.words} ")
-    assert re.match(r" +Examples?:\n", rest)
-    assert f"  purse {command.words}" in rest
-    assert command.summary in " ".join(rest.split())
+    assert re.match(r" +Examples?:\n", help_text)
+    assert f"  purse {command.words}" in help_text
+    assert command.summary in " ".join(help_text.split())
     assert "--json" in out
     assert max(map(len, out.splitlines())) <= 100
 
@@ -161,31 +161,35 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     file, spec, name = people
     dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
     assert (dataset["name"], dataset["rows"]) == (name, 401)
-    asked = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd")
-    quote = _document(run("quote", *asked, "--json"))
+    options = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd")
+    quote = _document(run("quote", *options, "--json"))
     assert quote["fits"]
     assert _document(run("budget", name, "--json"))["jobs"] == 0
-    job = _document(run("submit", *asked, "--wait", "--json"))
+    job = _document(run("submit", *options, "--wait", "--json"))
     assert job["state"] == "done"
     assert _document(run("budget", dataset["id"], "--json"))["jobs"] == 1
-    assert job["id"] in [found["id"] for found in _document(run("jobs", "list", "--json"))]
+    assert job["id"] in [item["id"] for item in _document(run("jobs", "list", "--json"))]
     (listed,) = (line for line in run("jobs", "list")[1].splitlines() if line.startswith(job["id"]))
     assert listed.split()[-4:] == ["done", "0.5", f"{100 * job['share']:.3g}", "%"]
     assert name in listed
     assert _document(run("jobs", "wait", job["id"], "--json"))["state"] == "done"
     chosen = ("--state", "done", "--dataset", name, "--method", job["quote"]["method"]["name"], "--oldest-first")
-    assert [found["id"] for found in _document(run("jobs", *chosen, "--json"))] == [job["id"]]
+    assert [verification["id"] for verification in _document(run("jobs", *chosen, "--json"))] == [job["id"]]
     assert _document(run("jobs", "--dataset", name, "--until", "2024-02-29", "--json")) == []
-    assert [found["id"] for found in _document(run("datasets", "--state", "open", "--json"))].count(dataset["id"]) == 1
-    assert [found["role"] for found in _document(run("token", "list", "--role", "auditor", "--json"))] == []
+    assert [verification["id"] for verification in _document(run("datasets", "--state", "open", "--json"))].count(
+        dataset["id"]
+    ) == 1
+    assert [
+        verification["role"] for verification in _document(run("token", "list", "--role", "auditor", "--json"))
+    ] == []
     folder = tmp_path / "kept"
     model = _document(run("model", job["id"], "--out", str(folder / "model.json"), "--json"))
     assert model == json.loads((folder / "model.json").read_text())
     receipt = _document(run("receipt", "get", job["id"], "--out", str(folder), "--json"))
     assert receipt == json.loads((folder / "receipt.json").read_text())
-    found = _document(run("receipt", "verify", str(folder / "receipt.json"), "--json"))
-    assert found["holds"]
-    assert found["recomputed_epsilon"] <= 0.5
+    verification = _document(run("receipt", "verify", str(folder / "receipt.json"), "--json"))
+    assert verification["holds"]
+    assert verification["recomputed_epsilon"] <= 0.5
     against = ("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
     assert _document(run(*against, "--json"))["holds"]
     assert run(*against)[::2] == (0, "")
@@ -201,29 +205,29 @@ def test_a_sheet_of_a_workbook_is_checked_and_registered(
     book = workbook(tmp_path / "people.xlsx", {"notes": [["x"]], "2025": [rows[0], *cells]})
     code, _, err = run("check", str(book), "--spec", str(spec))
     assert (code, "'notes', '2025'" in err) == (1, True)
-    of_it = (str(book), "--sheet", "2025", "--spec", str(spec))
-    told = _document(run("check", *of_it, "--json"))
-    assert told == _document(run("check", str(file), "--spec", str(spec), "--json"))
+    arguments = (str(book), "--sheet", "2025", "--spec", str(spec))
+    report = _document(run("check", *arguments, "--json"))
+    assert report == _document(run("check", str(file), "--spec", str(spec), "--json"))
     assert _document(run("check", str(book), "--sheet", "2025", "--propose"))["columns"][1]["categories"] == ["f", "m"]
-    made = _document(run("upload", *of_it, "--json"))
-    assert (made["rows"], made["report"]) == (401, {k: told[k] for k in made["report"]})
+    dataset = _document(run("upload", *arguments, "--json"))
+    assert (dataset["rows"], dataset["report"]) == (401, {k: report[k] for k in dataset["report"]})
     code, _, err = run("upload", str(file), "--spec", str(spec))
     assert (code, "duplicate_dataset" in err or "name_taken" in err) == (1, True)
     public = workbook(tmp_path / "public.xlsx", {"notes": [["x"]], "2019": [rows[0], *cells[::-1]]})
-    sample = ("dataset", "sample", "set", made["id"], str(public), "--published", "2019", "--spec", str(spec))
+    sample = ("dataset", "sample", "set", dataset["id"], str(public), "--published", "2019", "--spec", str(spec))
     assert "several sheets" in run(*sample)[2]
     assert _document(run(*sample, "--sheet", "2019", "--json"))["rows"] == 401
 
 
-def test_a_dataset_elsewhere_is_declared_and_its_rule_for_sessions_changed(run: Run, tmp_path: Path) -> None:
+def test_a_dataset_without_uploaded_rows_is_declared_and_its_sessions_rule_changed(run: Run, tmp_path: Path) -> None:
     spec = tmp_path / "registry.json"
     spec.write_text(json.dumps({"name": "registry", "rows": 5000, "budget": SPEC["budget"]}))
-    made = _document(run("dataset", "declare", "--spec", str(spec), "--json"))
-    assert (made["data"], made["rows"], made["sessions"]) == ("elsewhere", 5000, "refund")
+    dataset = _document(run("dataset", "declare", "--spec", str(spec), "--json"))
+    assert (dataset["data"], dataset["rows"], dataset["sessions"]) == ("elsewhere", 5000, "refund")
     assert _document(run("dataset", "amend", "registry", "--sessions", "refused", "--json"))["sessions"] == "refused"
     assert run("dataset", "amend", "registry", "--sessions", "never")[0] == 2
-    code, shown, _ = run("datasets", "registry")
-    assert (code, "elsewhere" in shown, "refused" in shown) == (0, True, True)
+    code, out, _ = run("datasets", "registry")
+    assert (code, "elsewhere" in out, "refused" in out) == (0, True, True)
     code, _, err = run("stats", "count", "registry", "age", "--epsilon", "0.1")
     assert (code, err.startswith("purse: data_elsewhere")) == (1, True)
     spec.write_text(spec.read_text().replace('"rows"', '"data": "elsewhere", "rows"'))
@@ -236,17 +240,22 @@ def test_a_session_is_opened_recorded_closed_and_receipted(run: Run, tmp_path: P
     spec, plan = tmp_path / "clinic.json", tmp_path / "plan.json"
     spec.write_text(json.dumps({"name": "clinic", "rows": 5000, "budget": SPEC["budget"]}))
     assert run("dataset", "declare", "--spec", str(spec))[0] == 0
-    opened = _document(run("sessions", "open", "clinic", "--gaussian", "40", "--count", "12", "--title", "a", "--json"))
-    assert [opened["state"], opened["plan"][0]["count"], opened["title"]] == ["open", 12, "a"]
-    of_it = opened["id"]
-    assert _document(run("sessions", "record", of_it, "--steps", "5", "--json"))["plan"][0]["recorded"] == 5
-    assert run("sessions", "record", of_it, "--steps", "8")[2].startswith("purse: session_exhausted")
-    code, shown, _ = run("sessions", "show", of_it)
-    assert (code, "5 of 12" in shown, "Gaussian 40" in shown) == (0, True, True)
-    assert run("sessions", "receipt", of_it, "--out", str(tmp_path))[2].startswith("purse: session_open")
-    assert _document(run("sessions", "close", of_it, "--json"))["state"] == "closed"
-    assert run("sessions", "record", of_it)[2].startswith("purse: session_ended")
-    assert _document(run("sessions", "receipt", of_it, "--out", str(tmp_path), "--json"))["receipt"]["session"] == of_it
+    session = _document(
+        run("sessions", "open", "clinic", "--gaussian", "40", "--count", "12", "--title", "a", "--json")
+    )
+    assert [session["state"], session["plan"][0]["count"], session["title"]] == ["open", 12, "a"]
+    session_id = session["id"]
+    assert _document(run("sessions", "record", session_id, "--steps", "5", "--json"))["plan"][0]["recorded"] == 5
+    assert run("sessions", "record", session_id, "--steps", "8")[2].startswith("purse: session_exhausted")
+    code, out, _ = run("sessions", "show", session_id)
+    assert (code, "5 of 12" in out, "Gaussian 40" in out) == (0, True, True)
+    assert run("sessions", "receipt", session_id, "--out", str(tmp_path))[2].startswith("purse: session_open")
+    assert _document(run("sessions", "close", session_id, "--json"))["state"] == "closed"
+    assert run("sessions", "record", session_id)[2].startswith("purse: session_ended")
+    assert (
+        _document(run("sessions", "receipt", session_id, "--out", str(tmp_path), "--json"))["receipt"]["session"]
+        == session_id
+    )
     assert _document(run("receipt", "verify", str(tmp_path / "receipt.json"), "--json"))["holds"]
     target = ("--epsilon", "0.3", "--count", "20", "--rate", "0.1")
     sampled = _document(run("sessions", "open", "clinic", *target, "--json"))
@@ -263,17 +272,15 @@ def test_a_session_needs_one_description_of_its_answers(run: Run, options: tuple
 
 
 @pytest.mark.slow
-def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
-    run: Run, people: tuple[Path, Path, str], tmp_path: Path
-) -> None:
+def test_forecasts_and_twins_spend_nothing(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
     steps = tmp_path / "steps.json"
     steps.write_text('{"method": {"name": "dp_gd", "steps": 5}}')
     ways = ("-t", "income", "-e", "0.5", "-e", "2", "--runs", "3", "--with", str(steps), "--wanted", "0.99")
-    found = _document(run("forecast", name, *ways, "--json"))
-    assert [each["epsilon"] for each in found["at"]] == [0.5, 2.0]
-    assert found["wanted"] == {"score": 0.99, "epsilon": None}
+    forecast = _document(run("forecast", name, *ways, "--json"))
+    assert [each["epsilon"] for each in forecast["at"]] == [0.5, 2.0]
+    assert forecast["wanted"] == {"score": 0.99, "epsilon": None}
     assert _document(run("forecast", name, *ways, "--signal", "0.3", "--json"))["signal"] == 0.3
     code, table, err = run("forecast", name, *ways)
     assert (code, err) == (0, "")
@@ -288,8 +295,8 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     twin = tmp_path / "twin.csv"
     assert _document(run("dataset", "twin", name, "--rows", "20", "--out", str(twin), "--json"))["rows"] == 20
     assert run("check", str(twin), "--spec", str(spec))[0] == 0
-    said = _document(run("dataset", "sample", "set", name, str(twin), "--published", "Census 2019", "--json"))
-    assert (said["rows"], said["published"]) == (20, "Census 2019")
+    sample = _document(run("dataset", "sample", "set", name, str(twin), "--published", "Census 2019", "--json"))
+    assert (sample["rows"], sample["published"]) == (20, "Census 2019")
     assert "Census 2019" in run("dataset", "sample", "show", name)[1]
     assert _document(run("forecast", name, *ways, "--from", "sample", "--json"))["source"] == "sample"
     assert _document(run("dataset", "sample", "delete", name, "--json"))["deleted"]
@@ -302,57 +309,61 @@ def test_statistics_are_priced_released_printed_drawn_and_receipted(run: Run, na
     price = _document(run("stats", "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "counts", "bins": 4}, True)
     out, drawing = tmp_path / "counts.json", tmp_path / "ages.svg"
-    code, told, _ = run(
+    code, out_text, _ = run(
         "stats", "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--out", str(out), "--svg", str(drawing)
     )
-    assert (code, told.count("█") > 0, told.count(" to ")) == (0, True, 4)
+    assert (code, out_text.count("█") > 0, out_text.count(" to ")) == (0, True, 4)
     root = ElementTree.parse(drawing).getroot()
     assert len(root.findall("{*}rect")) == 4
     job = json.loads(out.read_text())["job"]
     receipt = tmp_path / "receipt"
     _document(run("receipt", "get", job, "--out", str(receipt), "--json"))
     assert _document(run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out), "--json"))["holds"]
-    code, told, _ = run("stats", "table", name, "sex", "income", "--epsilon", "0.1")
-    assert (code, told.count("(other)")) == (0, 2)
-    code, told, _ = run("stats", "means", name, "--epsilon", "0.1")
-    assert (code, "age" in told, "sex" in told) == (0, True, True)
-    found = _document(run("stats", "quantiles", name, "age", "--share", "0.5", "--epsilon", "0.1", "--json"))
-    assert [q["share"] for q in found["result"]["columns"][0]["quantiles"]] == [0.5]
-    code, told, _ = run("stats", "quantiles", name, "age", "--epsilon", "0.1")
-    assert (code, len(re.findall(r"\bage\b", told))) == (0, 3)  # an identifier may hold these letters
-    code, told, _ = run("stats", "covariance", name, "age", "--epsilon", "0.1")
-    assert (code, "1 [1, 1]" in told) == (0, True)
+    code, out_text, _ = run("stats", "table", name, "sex", "income", "--epsilon", "0.1")
+    assert (code, out_text.count("(other)")) == (0, 2)
+    code, out_text, _ = run("stats", "means", name, "--epsilon", "0.1")
+    assert (code, "age" in out_text, "sex" in out_text) == (0, True, True)
+    response = _document(run("stats", "quantiles", name, "age", "--share", "0.5", "--epsilon", "0.1", "--json"))
+    assert [q["share"] for q in response["result"]["columns"][0]["quantiles"]] == [0.5]
+    code, out_text, _ = run("stats", "quantiles", name, "age", "--epsilon", "0.1")
+    assert (code, len(re.findall(r"\bage\b", out_text))) == (0, 3)  # an identifier may hold these letters
+    code, out_text, _ = run("stats", "covariance", name, "age", "--epsilon", "0.1")
+    assert (code, "1 [1, 1]" in out_text) == (0, True)
     groups = ("stats", "table1", name, "age", "income", "--by", "sex", "--epsilon", "0.2")
-    code, told, _ = run(*groups, "--where", "age >= 30")
-    assert (code, "age >= 30" in told, "income = high" in told) == (0, True, True)
+    code, out_text, _ = run(*groups, "--where", "age >= 30")
+    assert (code, "age >= 30" in out_text, "income = high" in out_text) == (0, True, True)
     assert "interval width" in run(*groups, "--quote")[1]
     assert run(*groups, "--where", "age")[0] == 2
 
 
 @pytest.mark.slow
-def test_a_model_is_evaluated_on_what_was_kept_out(
+def test_a_model_is_evaluated_on_the_holdout_set(
     run: Run, people: tuple[Path, Path, str], tmp_path: Path, service: Live
 ) -> None:
     file, spec, name = people
     spec.write_text(json.dumps(SPEC | {"name": name, "holdout": 0.25}))
-    made = _document(run("upload", str(file), "--spec", str(spec), "--json"))
-    assert made["rows"] + 100 == 401
+    dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
+    assert dataset["rows"] + 100 == 401
     with Client(service.url, service.token) as client:
         trained = client.jobs.submit(dataset=name, target="income", privacy=0.5)
         trained.wait(progress=False)
         price = _document(run("evaluate", trained.id, "--epsilon", "0.5", "--bins", "10", "--quote", "--json"))
-        assert (price["dataset"], price["rows"], price["fits"]) == (made["holdout"], 100, True)
+        assert (price["dataset"], price["rows"], price["fits"]) == (dataset["holdout"], 100, True)
         out = tmp_path / "evaluation.json"
-        code, told, _ = run("evaluate", trained.id, "--epsilon", "0.5", "--bins", "10", "--out", str(out))
-        assert (code, [word in told for word in ("AUC", "log loss", "noise alone", "threshold")]) == (0, [True] * 4)
+        code, text, _ = run("evaluate", trained.id, "--epsilon", "0.5", "--bins", "10", "--out", str(out))
+        assert (code, [word in text for word in ("AUC", "log loss", "noise alone", "threshold")]) == (0, [True] * 4)
         aged = client.jobs.submit(dataset=name, target="age", privacy=0.5)
         aged.wait(progress=False)
-        code, told, _ = run("evaluate", aged.id, "--epsilon", "0.5")
-        assert (code, [word in told for word in ("mean squared error", "mean absolute error")]) == (0, [True] * 2)
-        other = trained.evaluate(privacy=0.5, bins=10).evaluation(progress=False)
-        assert (other.dataset, other.model, other.result.name) == (made["holdout"], trained.id, "two_classes")
-        again = client.quote(model=trained.id, privacy=0.5, bins=10)
-    assert (again.dataset, again.share) == (price["dataset"], price["share"])
+        code, text, _ = run("evaluate", aged.id, "--epsilon", "0.5")
+        assert (code, [word in text for word in ("mean squared error", "mean absolute error")]) == (0, [True] * 2)
+        evaluation = trained.evaluate(privacy=0.5, bins=10).evaluation(progress=False)
+        assert (evaluation.dataset, evaluation.model, evaluation.result.name) == (
+            dataset["holdout"],
+            trained.id,
+            "two_classes",
+        )
+        quote = client.quote(model=trained.id, privacy=0.5, bins=10)
+    assert (quote.dataset, quote.share) == (price["dataset"], price["share"])
     receipt = tmp_path / "receipt"
     _document(run("receipt", "get", json.loads(out.read_text())["job"], "--out", str(receipt), "--json"))
     assert _document(run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out), "--json"))["holds"]
@@ -360,68 +371,83 @@ def test_a_model_is_evaluated_on_what_was_kept_out(
 
 @pytest.mark.slow
 def test_a_tuning_is_priced_and_submitted(run: Run, name: str, tmp_path: Path) -> None:
-    more = tmp_path / "candidates.json"
-    more.write_text('[{"method": {"name": "output_perturbation", "steps": 2}, "preparation": {"name": "declared"}}]')
-    asked = ("tune", name, "--target", "income", "--epsilon", "0.5", "--repeats", "1", "--candidates", str(more))
-    price = _document(run(*asked, "--method", "dp_gd", "--quote", "--json"))
+    candidates = tmp_path / "candidates.json"
+    candidates.write_text(
+        '[{"method": {"name": "output_perturbation", "steps": 2}, "preparation": {"name": "declared"}}]'
+    )
+    arguments = (
+        "tune",
+        name,
+        "--target",
+        "income",
+        "--epsilon",
+        "0.5",
+        "--repeats",
+        "1",
+        "--candidates",
+        str(candidates),
+    )
+    price = _document(run(*arguments, "--method", "dp_gd", "--quote", "--json"))
     assert [trial["method"]["name"] for trial in price["method"]["trials"]] == ["dp_gd", "output_perturbation"]
-    job = _document(run(*asked, "--method", "dp_gd", "--wait", "--json"))
+    job = _document(run(*arguments, "--method", "dp_gd", "--wait", "--json"))
     assert (job["state"], job["quote"]["method"]) == ("done", price["method"])
-    code, told, _ = run("model", job["id"])
-    assert (code, "2 runs" in told) == (0, True)
-    code, _, said = run("tune", name, "--target", "income", "--epsilon", "0.5")
-    assert (code, "name a candidate" in said) == (2, True)
+    code, text, _ = run("model", job["id"])
+    assert (code, "2 runs" in text) == (0, True)
+    code, _, err = run("tune", name, "--target", "income", "--epsilon", "0.5")
+    assert (code, "name a candidate" in err) == (2, True)
 
 
 @pytest.mark.slow
 def test_a_profile_is_priced_released_read_and_used(run: Run, name: str, tmp_path: Path) -> None:
-    code, _, said = run("stats", "profile", name)
-    assert (code, said.count("\n")) == (1, 1)
+    code, _, err = run("stats", "profile", name)
+    assert (code, err.count("\n")) == (1, 1)
     price = _document(run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "profile", "bins": 5}, True)
-    code, told, _ = run("stats", "profile", name, "--epsilon", "0.4", "--quote")
-    assert (code, "histograms" in told, "interval width" in told) == (0, True, True)
-    made = _document(
+    code, text, _ = run("stats", "profile", name, "--epsilon", "0.4", "--quote")
+    assert (code, "histograms" in text, "interval width" in text) == (0, True, True)
+    profile = _document(
         run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--out", str(tmp_path / "p.json"), "--json")
     )
-    assert made == json.loads((tmp_path / "p.json").read_text()) == _document(run("stats", "profile", name, "--json"))
-    code, told, _ = run("stats", "profile", name)
+    assert (
+        profile == json.loads((tmp_path / "p.json").read_text()) == _document(run("stats", "profile", name, "--json"))
+    )
+    code, text, _ = run("stats", "profile", name)
     assert code == 0
-    for words in ("age", "sex", "(other)", "median", made["job"]):
-        assert words in told
-    asked = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd", "--preparation")
-    for preparation in ("profile", f"profile:{made['job']}"):
-        quote = _document(run("quote", *asked, preparation, "--json"))
-        assert quote["preparation"]["profile"]["job"] == made["job"]
+    for words in ("age", "sex", "(other)", "median", profile["job"]):
+        assert words in text
+    arguments = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd", "--preparation")
+    for preparation in ("profile", f"profile:{profile['job']}"):
+        quote = _document(run("quote", *arguments, preparation, "--json"))
+        assert quote["preparation"]["profile"]["job"] == profile["job"]
         assert [query["name"] for query in quote["queries"]] == ["gradient"]
-    code, told, _ = run("quote", *asked, "profile")
-    assert (code, f"profile {made['job']}:" in told) == (0, True)
-    job = _document(run("submit", *asked, "profile", "--wait", "--json"))
+    code, text, _ = run("quote", *arguments, "profile")
+    assert (code, f"profile {profile['job']}:" in text) == (0, True)
+    job = _document(run("submit", *arguments, "profile", "--wait", "--json"))
     assert job["state"] == "done"
     _document(run("model", job["id"], "--out", str(tmp_path / "m.json"), "--json"))
-    for released, other, of in ((made["job"], "m", "p"), (job["id"], "p", "m")):
-        folder = tmp_path / of
-        code, told, _ = run("receipt", "get", released, "--out", str(folder))
-        assert (code, re.search(rf"^scaled by +{made['job']}$", told, re.M) is not None) == (0, of == "m")
+    for released, other_file, model_file in ((profile["job"], "m", "p"), (job["id"], "p", "m")):
+        folder = tmp_path / model_file
+        code, text, _ = run("receipt", "get", released, "--out", str(folder))
+        assert (code, re.search(rf"^scaled by +{profile['job']}$", text, re.M) is not None) == (0, model_file == "m")
         against = ("receipt", "verify", str(folder / "receipt.json"), "--model")
-        assert _document(run(*against, str(tmp_path / f"{of}.json"), "--json"))["holds"]
-        assert "another model" in run(*against, str(tmp_path / f"{other}.json"))[2]
-    _document(run("jobs", "wait", made["job"], "--json"))
+        assert _document(run(*against, str(tmp_path / f"{model_file}.json"), "--json"))["holds"]
+        assert "another model" in run(*against, str(tmp_path / f"{other_file}.json"))[2]
+    _document(run("jobs", "wait", profile["job"], "--json"))
 
 
 @pytest.mark.slow
 def test_a_file_sets_which_points_dp_gd_releases(run: Run, name: str, tmp_path: Path) -> None:
-    more = tmp_path / "more.json"
-    more.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
-    asked = (name, "--target", "income", "--epsilon", "0.5", "--with", str(more))
-    assert _document(run("quote", *asked, "--slope-limit", "0.4", "--json"))["slope_limit"] == 0.4
-    job = _document(run("submit", *asked, "--wait", "--json"))
+    additions = tmp_path / "more.json"
+    additions.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
+    arguments = (name, "--target", "income", "--epsilon", "0.5", "--with", str(additions))
+    assert _document(run("quote", *arguments, "--slope-limit", "0.4", "--json"))["slope_limit"] == 0.4
+    job = _document(run("submit", *arguments, "--wait", "--json"))
     assert (job["state"], job["quote"]["method"]["release"]) == ("done", "last")
     assert job["quote"]["queries"][0]["mechanism"]["steps"] == 20
 
 
 @pytest.mark.slow
-def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     code, out, _ = run("upload", str(file), "--spec", str(spec))
     assert (code, re.findall(r"^rows +401$", out, re.M) != []) == (0, True)
@@ -448,8 +474,8 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     with_spec = ["--spec", str(tmp_path / "spec.json")]
     foreign, plain = tmp_path / "foreign.csv", tmp_path / "plain.csv"
     foreign.write_bytes("age;sex;ort\n20,5;f;Köln\n".encode("latin-1"))
-    for more, says in (([], "is not encoded as utf-8"), (with_spec, "not in the model: ort")):
-        code, _, err = run("predict", job, str(foreign), *more)
+    for options, says in (([], "is not encoded as utf-8"), (with_spec, "not in the model: ort")):
+        code, _, err = run("predict", job, str(foreign), *options)
         assert (code, says in err) == (1, True), err
     foreign.write_bytes(gzip.compress(b"age;sex\n20,5;f\n"))
     plain.write_text("age,sex\n20.5,f\n")
@@ -552,14 +578,14 @@ def test_a_token_may_have_each_scope_of_the_service() -> None:
 
 @pytest.mark.slow
 def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _document(run("token", "create", "carol", "--role", "auditor", "--json"))
-    assert made["token"] not in run("token", "list")[1]
-    monkeypatch.setenv("PURSE_TOKEN", made["token"])
+    created = _document(run("token", "create", "carol", "--role", "auditor", "--json"))
+    assert created["token"] not in run("token", "list")[1]
+    monkeypatch.setenv("PURSE_TOKEN", created["token"])
     assert run("jobs", "list")[0] == 0
     code, _, err = run("token", "list")
     assert (code, err.startswith("purse: forbidden: ")) == (1, True)
     monkeypatch.setenv("PURSE_TOKEN", named.token)
-    assert run("token", "revoke", made["id"])[0] == 0
+    assert run("token", "revoke", created["id"])[0] == 0
     monkeypatch.delenv("PURSE_TOKEN")
     code, _, err = run("budget")
     assert (code, err.startswith("purse: unauthenticated: ")) == (1, True)
@@ -583,8 +609,8 @@ def test_a_token_is_the_servers_that_is_named(
 def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, name: str) -> None:
     named.engine.gate.clear()
     try:
-        asked = ("submit", name, "--target", "income", "--epsilon", "0.2", "--json")
-        jobs = [_document(run(*asked))["id"] for _ in range(named.engine.slots + 1)]
+        arguments = ("submit", name, "--target", "income", "--epsilon", "0.2", "--json")
+        jobs = [_document(run(*arguments))["id"] for _ in range(named.engine.slots + 1)]
         assert _document(run("jobs", "cancel", jobs[-1], "--json"))["state"] == "cancelled"
         assert _document(run("budget", name, "--json"))["jobs"] == named.engine.slots
     finally:
@@ -597,9 +623,9 @@ def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, name: 
 
 @pytest.mark.slow
 def test_the_same_idempotency_key_charges_once(run: Run, name: str) -> None:
-    asked = ("submit", name, "--target", "income", "--idempotency-key", f"key-{name}", "--json", "--epsilon")
-    assert _document(run(*asked, "0.2"))["id"] == _document(run(*asked, "0.2"))["id"]
-    assert _document(run(*asked, "0.3"), 1)["code"] == "idempotency_conflict"
+    arguments = ("submit", name, "--target", "income", "--idempotency-key", f"key-{name}", "--json", "--epsilon")
+    assert _document(run(*arguments, "0.2"))["id"] == _document(run(*arguments, "0.2"))["id"]
+    assert _document(run(*arguments, "0.3"), 1)["code"] == "idempotency_conflict"
     assert _document(run("budget", name, "--json"))["jobs"] == 1
 
 
@@ -632,10 +658,10 @@ def test_the_command_line_is_wrong(run: Run, people: tuple[Path, Path, str]) -> 
     assert (code, err.startswith("purse: not_found: ")) == (1, True)
 
 
-def test_more_of_a_request_is_an_object(run: Run, tmp_path: Path) -> None:
+def test_a_file_of_additions_must_hold_an_object(run: Run, tmp_path: Path) -> None:
     (tmp_path / "more.json").write_text("[]")
-    asked = ("quote", "people", "--target", "income", "--epsilon", "1", "--with", str(tmp_path / "more.json"))
-    code, out, err = run(*asked)
+    arguments = ("quote", "people", "--target", "income", "--epsilon", "1", "--with", str(tmp_path / "more.json"))
+    code, out, err = run(*arguments)
     assert (code, out, "JSON object" in " ".join(err.split())) == (2, "", True)
 
 
@@ -644,10 +670,10 @@ def test_a_formula_names_the_columns_of_a_model(run: Run, people: tuple[Path, Pa
     pytest.importorskip("formulaic", reason="formulaic is not installed: formulas are not parsed")
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
-    asked = ("quote", name, "--target", "income", "--epsilon", "0.5", "--json", "--formula")
-    assert _document(run(*asked, "income ~ age + I(age**2) + age:sex"))["dimension"] == 5 - 1
+    arguments = ("quote", name, "--target", "income", "--epsilon", "0.5", "--json", "--formula")
+    assert _document(run(*arguments, "income ~ age + I(age**2) + age:sex"))["dimension"] == 5 - 1
     for text in ("sex ~ age", "income ~ log(age)", "income ~ 0 + age"):
-        code, out, err = run(*asked, text)
+        code, out, err = run(*arguments, text)
         assert (code, out, "--formula" in err) == (2, "", True)
 
 
@@ -658,8 +684,8 @@ def test_the_version_is_the_packages(run: Run) -> None:
 @pytest.mark.slow
 def test_health(run: Run, named: Live) -> None:
     assert _document(run("server", "health", "--json")) == {"url": named.url, "live": True, "ready": True}
-    gone = _document(run("server", "health", "--url", "http://127.0.0.1:9", "--json"), 1)
-    assert (gone["live"], gone["ready"]) == (False, False)
+    health = _document(run("server", "health", "--url", "http://127.0.0.1:9", "--json"), 1)
+    assert (health["live"], health["ready"]) == (False, False)
 
 
 @pytest.mark.slow
@@ -667,11 +693,11 @@ def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypa
     monkeypatch.delenv("PURSE_TOKEN", raising=False)
     monkeypatch.setenv("PURSE_HOME", str(tmp_path / "home"))
     assert _document(run("server", "migrate", "--json"))["migrated"]
-    made = _document(run("token", "create", "me", "--role", "steward", "--local", "--json"))
-    assert (made["name"], made["role"], len(made["token"]) > 40) == ("me", "steward", True)
+    created = _document(run("token", "create", "me", "--role", "steward", "--local", "--json"))
+    assert (created["name"], created["role"], len(created["token"]) > 40) == ("me", "steward", True)
     assert (tmp_path / "home").stat().st_mode & 0o077 == 0
     with live(tmp_path / "home") as running:
-        monkeypatch.setenv("PURSE_TOKEN", made["token"])
+        monkeypatch.setenv("PURSE_TOKEN", created["token"])
         listed = _document(run("token", "list", "--url", running.url, "--json"))
         assert "me" in [token["name"] for token in listed]
     monkeypatch.setenv("PURSE_LEASE_SECONDS", "nan")
@@ -681,12 +707,12 @@ def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 def test_a_bar_is_for_terminals_only(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ("submit", name, "--target", "income", "--epsilon", "0.5", "--wait")
-    assert run(*asked)[2] == ""
+    arguments = ("submit", name, "--target", "income", "--epsilon", "0.5", "--wait")
+    assert run(*arguments)[2] == ""
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", terminal)
-    assert run(*asked)[0] == 0
+    assert run(*arguments)[0] == 0
     assert "done" in terminal.getvalue()
     assert re.search(r"(\d+)/\1", terminal.getvalue())
 
@@ -703,17 +729,17 @@ except SystemExit as ended:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", ["", _HELP])
-def test_a_command_leaves_alone_what_none_uses(before: str) -> None:
-    """Arrow would load pandas, where it is there, for the first list that is made a column; httpx its own command."""
-    code = f"import sys, app.cli\n{before}\n{_ARROW}{_LOADED}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+@pytest.mark.parametrize("first_command", ["", _HELP])
+def test_a_command_does_not_load_modules_that_no_command_uses(first_command: str) -> None:
+    """Arrow loads pandas, if installed, to convert the first list to a column; httpx loads its own command line."""
+    code = f"import sys, app.cli\n{first_command}\n{_ARROW}{_LOADED}"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     there = {name for name in ("pandas", "httpx._main") if find_spec(name.partition(".")[0]) is not None}
-    assert set(done.stdout.splitlines()[-1].split()) == (set() if before else there)
+    assert set(result.stdout.splitlines()[-1].split()) == (set() if first_command else there)
 
 
 @pytest.mark.slow
-def test_loops_are_loaded_without_what_no_loop_calls() -> None:
+def test_loops_are_loaded_without_libraries_that_no_loop_calls() -> None:
     """Numba looks for BLAS and for a parser of C. The one job of a fit loads only the loops that it uses."""
     watched = {"scipy.linalg", "cffi", "solvers.kernels.steps", "solvers.kernels.unfolded"}
     code = (
@@ -722,8 +748,8 @@ def test_loops_are_loaded_without_what_no_loop_calls() -> None:
         f"print(*{watched} & set(sys.modules))\n"
         f"process.load(every=True); print(*sorted({watched} & set(sys.modules))); import scipy.linalg, cffi"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout == "\nsolvers.kernels.steps solvers.kernels.unfolded\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert result.stdout == "\nsolvers.kernels.steps solvers.kernels.unfolded\n"
 
 
 @pytest.mark.slow
@@ -735,34 +761,34 @@ def test_a_server_starts_without_modules_that_it_rarely_needs() -> None:
         "import sys, app.cli; print(*{'numpy', 'pydantic', 'fastapi', 'typer'} & set(sys.modules))\n"
         f"import app.cli.commands, app.main, app.cli.state; print(*{late} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout == "\n\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert result.stdout == "\n\n"
 
 
 @pytest.mark.slow
-def test_a_server_that_is_refused_leaves_no_calculating_process(
+def test_a_server_with_invalid_settings_leaves_no_calculating_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = calculators.begin()
-    monkeypatch.setattr(calculators, "begin", lambda: begun)
+    calculator = calculators.begin()
+    monkeypatch.setattr(calculators, "begin", lambda: calculator)
     monkeypatch.setenv("PURSE_WORKERS", "none")
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["serve", "--home", str(tmp_path / "home")])
-    assert ended.value.code == 1
-    assert isinstance(begun.process, subprocess.Popen)
-    assert begun.process.poll() is not None
+    assert exit_info.value.code == 1
+    assert isinstance(calculator.process, subprocess.Popen)
+    assert calculator.process.poll() is not None
 
 
 @pytest.mark.slow
 def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path) -> None:
-    """The log, here of JSON objects, has it as well. Starts that are refused without one are in tests/service."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    """The log, here of JSON objects, states the port as well. tests/service covers other refused starts."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
         command = [sys.executable, "-m", "app.cli", "serve", "--home", str(tmp_path / "home"), "--port", port]
         environment = os.environ | {"PURSE_LOG_FORMAT": "json"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
-    logged, refused = done.stderr.splitlines()
-    assert (done.returncode, done.stdout, json.loads(logged)["level"]) == (1, "", "critical")
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
+    logged, refused = result.stderr.splitlines()
+    assert (result.returncode, result.stdout, json.loads(logged)["level"]) == (1, "", "critical")
     assert f"127.0.0.1:{port}" in refused
     assert "--port" in refused
     assert not (tmp_path / "home").exists()
@@ -802,16 +828,16 @@ def test_the_calculator_and_an_external_charge(run: Run, name: str, tmp_path: Pa
     noise = _document(run("calibrate", "gaussian", *target, "--json"))["noise_multiplier"]
     assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", run("calibrate", "poisson_gaussian",
         "--rate", "0.1", "--neighbors", "zero_out", *target)[1], re.M)  # fmt: skip
-    asked = ("dataset", "charge", name, "--label", "report", "--gaussian", str(noise))
-    made = _document(run(*asked, "--count", "12", "--json"))
-    assert made["budget"]["spent"]["epsilon"] == pytest.approx(0.5, rel=0.5)
-    assert "exceeds    no" in run(*asked, "--count", "12")[1]
-    (tmp_path / "event.json").write_text(json.dumps(made["event"]))
-    again = _document(
+    arguments = ("dataset", "charge", name, "--label", "report", "--gaussian", str(noise))
+    charge = _document(run(*arguments, "--count", "12", "--json"))
+    assert charge["budget"]["spent"]["epsilon"] == pytest.approx(0.5, rel=0.5)
+    assert "exceeds    no" in run(*arguments, "--count", "12")[1]
+    (tmp_path / "event.json").write_text(json.dumps(charge["event"]))
+    repeated = _document(
         run("dataset", "charge", name, "--label", "report", "--event", str(tmp_path / "event.json"), "--json")
     )
-    assert again == made
-    assert "exactly one of" in run(*asked, "--pure", "0.1")[2]
+    assert repeated == charge
+    assert "exactly one of" in run(*arguments, "--pure", "0.1")[2]
     sampled = ("dataset", "charge", name, "--label", "sampled", "--gaussian", "0.1", "--rate", "0.5", "--count", "9")
     assert _document(run(*sampled, "--json"), 1)["code"] == "budget_exhausted"
     assert re.search("^exceeds +yes", run(*sampled, "--exceeds")[1], re.M)

@@ -40,11 +40,11 @@ def ledger() -> list[Entry]:
         Charged("j2", COST, promise),
         Refunded("j2", COST, False),
     ]
-    state, made = None, []
+    state, entries = None, []
     for day, event in enumerate(events, 1):
         state, entry = advance(state, event, f"2026-11-{day:02d}T12:00:00.000Z")
-        made.append(entry)
-    return made
+        entries.append(entry)
+    return entries
 
 
 LEDGER = ledger()
@@ -68,15 +68,15 @@ def test_entries_are_chosen(selection: Selection, chosen: list[int]) -> None:
 
 
 def test_csv_holds_no_formula_and_every_hash() -> None:
-    told = list(csv.DictReader(io.StringIO(as_csv(LEDGER, LEDGER).decode())))
-    assert [row["hash"] for row in told] == [entry.hash for entry in LEDGER]
-    assert [tuple(row)[: len(COLUMNS)] for row in told] == [COLUMNS] * 6
-    assert [told[1][name] for name in ("epsilon", "what", "who", "method")] == ["0.5", "j1", "ada", "dp_gd"]
-    assert [row["who"] for row in told] == ["", "ada", "ada", "ada", "", ""]
+    table = list(csv.DictReader(io.StringIO(as_csv(LEDGER, LEDGER).decode())))
+    assert [row["hash"] for row in table] == [entry.hash for entry in LEDGER]
+    assert [tuple(row)[: len(COLUMNS)] for row in table] == [COLUMNS] * 6
+    assert [table[1][name] for name in ("epsilon", "what", "who", "method")] == ["0.5", "j1", "ada", "dp_gd"]
+    assert [row["who"] for row in table] == ["", "ada", "ada", "ada", "", ""]
     sly = [replace(LEDGER[0], kind="=cmd()")]
     assert next(csv.DictReader(io.StringIO(as_csv(LEDGER, sly).decode())))["kind"] == "'=cmd()"
-    assert [row["share"] != "" for row in told] == [False, True, False, False, False, False]
-    assert float(told[1]["share"]) == pytest.approx(COST[0] / RULE.thresholds[0])
+    assert [row["share"] != "" for row in table] == [False, True, False, False, False, False]
+    assert float(table[1]["share"]) == pytest.approx(COST[0] / RULE.thresholds[0])
 
 
 def test_a_rule_for_sessions_is_listed_with_its_steward() -> None:
@@ -108,20 +108,20 @@ def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
     (tmp_path / "cut.jsonl").write_bytes(to_lines(LEDGER[:5]))
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        given = [str(tmp_path / a) if (tmp_path / a).is_file() else a for a in arguments]
-        return cli.purse(capsys, *given)
+        resolved = [str(tmp_path / a) if (tmp_path / a).is_file() else a for a in arguments]
+        return cli.purse(capsys, *resolved)
 
     return run
 
 
-def test_an_export_is_verified_with_the_heads_that_were_kept(purse: Purse) -> None:
-    kept = ("--head", str(LEDGER[1].head), "--head", "head.json", "--head", "receipt.json", "--keys", "keys.json")
-    code, out, err = purse("ledger", "verify", "ledger.jsonl", *kept)
+def test_an_export_is_verified_against_saved_heads(purse: Purse) -> None:
+    heads = ("--head", str(LEDGER[1].head), "--head", "head.json", "--head", "receipt.json", "--keys", "keys.json")
+    code, out, err = purse("ledger", "verify", "ledger.jsonl", *heads)
     assert (code, err) == (0, "")
     assert out.count("contains") == 3
-    told = json.loads(purse("ledger", "verify", "ledger.jsonl", "--json")[1])
-    assert (told["entries"], told["jobs"], told["head"]) == (6, 1, str(LEDGER[-1].head))
-    assert 0 < told["spent"]["epsilon"] < 0.5 < told["remaining"]["epsilon"] < told["budget"]["epsilon"] == 2.0
+    report = json.loads(purse("ledger", "verify", "ledger.jsonl", "--json")[1])
+    assert (report["entries"], report["jobs"], report["head"]) == (6, 1, str(LEDGER[-1].head))
+    assert 0 < report["spent"]["epsilon"] < 0.5 < report["remaining"]["epsilon"] < report["budget"]["epsilon"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_export_is_verified_with_the_heads_that_were_kept(purse: Purse) -> No
         (("keys.json",), "is not an exported ledger in JSON lines"),
     ],
 )
-def test_what_does_not_hold_is_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
+def test_a_failed_verification_is_reported_on_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
     code, out, err = purse("ledger", "verify", *arguments)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert why in err
@@ -156,7 +156,7 @@ def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
 
 
 def test_entries_of_a_session_name_it_and_its_analyst() -> None:
-    _, entries = sessions.ended(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
+    _, entries = sessions.ended_session(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
     reserved, settled = rows(entries, Selection(analyst="ada").among(entries))
     assert [row[2:5] for row in (reserved, settled)] == [("reserved", "ada", "s1"), ("settled", "ada", "s1")]
     assert 0 < float(str(reserved[-1])) < 1, "what stays charged"
@@ -164,7 +164,7 @@ def test_entries_of_a_session_name_it_and_its_analyst() -> None:
 
 
 def test_the_receipt_of_a_session_is_shown_and_verified(purse: Purse, tmp_path: Path) -> None:
-    stated, entries = sessions.ended(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
+    stated, entries = sessions.ended_session(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
     document = sessions.signed(stated)
     (tmp_path / "session.json").write_text(json.dumps(document))
     (tmp_path / "sessions.jsonl").write_bytes(to_lines(entries))
@@ -172,9 +172,9 @@ def test_the_receipt_of_a_session_is_shown_and_verified(purse: Purse, tmp_path: 
     assert (code, err) == (0, "")
     assert "has this session" in out
     saved = Receipt(ReceiptDocument.model_validate(document), KeySet.model_validate(KEYS))
-    shown = dict(facts(saved))
-    assert shown["analyst, session"] == "ada, s1"
-    assert str(shown["recorded"]).startswith("2 of 5 GaussianDpEvent")
+    fields = dict(facts(saved))
+    assert fields["analyst, session"] == "ada, s1"
+    assert str(fields["recorded"]).startswith("2 of 5 GaussianDpEvent")
     assert "s1" in repr(saved)
     with pytest.raises(NotVerified):
         saved.verify(model={"kind": "linear"})

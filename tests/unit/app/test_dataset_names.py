@@ -12,12 +12,12 @@ from app.persistence.tables import datasets, grants, metadata
 
 GRANTS = 50
 FOUND_STEPS = 10  # to read a row that the index of names has found; the grants are more
-FOUND = Callable[[sa.Connection, str, Principal], object]
+Finder = Callable[[sa.Connection, str, Principal], object]
 
 
 def identified(connection: sa.Connection, name: str, principal: Principal) -> object:
-    found = names.identify(connection, name, principal)
-    return None if found == name else found
+    identifier = names.identify(connection, name, principal)
+    return None if identifier == name else identifier
 
 
 def listed(connection: sa.Connection, name: str, principal: Principal) -> object:
@@ -39,8 +39,8 @@ def connection() -> sa.Connection:
     return opened
 
 
-def steps(connection: sa.Connection, find: FOUND, name: str, principal: Principal) -> int:
-    """Return how many instructions of SQLite's virtual machine it takes to find nothing by this name."""
+def steps(connection: sa.Connection, find: Finder, name: str, principal: Principal) -> int:
+    """Return how many instructions SQLite's virtual machine runs to report that the name is unknown."""
     count = 0
 
     def counted() -> int:
@@ -61,7 +61,7 @@ def steps(connection: sa.Connection, find: FOUND, name: str, principal: Principa
 @pytest.mark.parametrize("find", [identified, listed])
 @pytest.mark.parametrize("groups", [(), ("name0", "team")], ids=["no groups", "groups"])
 def test_a_name_without_a_grant_takes_the_work_of_an_unknown_name(
-    connection: sa.Connection, find: FOUND, groups: tuple[str, ...]
+    connection: sa.Connection, find: Finder, groups: tuple[str, ...]
 ) -> None:
     ada = Principal("id_ada", "ada", "analyst", datasets=groups)
     work = [steps(connection, find, name, ada) for name in (f"name{GRANTS}", "unknown")]

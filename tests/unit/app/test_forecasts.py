@@ -40,23 +40,23 @@ QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 10}, "runs": 3, "p
 SETTINGS = Settings(home=Path("/nowhere"))
 
 
-def _spec(**more: Any) -> DatasetSpec:
-    return DatasetSpec.model_validate_json(json.dumps(SPEC | more)).settled()
+def _spec(**fields: Any) -> DatasetSpec:
+    return DatasetSpec.model_validate_json(json.dumps(SPEC | fields)).settled()
 
 
-def _asked(target: str, **more: Any) -> ForecastRequest:
-    return ForecastRequest.model_validate_json(json.dumps({"dataset": "d", "target": target} | QUICK | more))
+def _request(target: str, **fields: Any) -> ForecastRequest:
+    return ForecastRequest.model_validate_json(json.dumps({"dataset": "d", "target": target} | QUICK | fields))
 
 
-def _here(target: str, records: int = 2000, drawn: Any = None, spec: Any = None, **more: Any) -> AccuracyForecast:
-    return here(spec or _spec(), records, _asked(target, **more), SETTINGS, drawn)
+def _here(target: str, records: int = 2000, sample: Any = None, spec: Any = None, **fields: Any) -> AccuracyForecast:
+    return here(spec or _spec(), records, _request(target, **fields), SETTINGS, sample)
 
 
 @pytest.mark.parametrize("method", [methods.DpGd(steps=50), methods.AdaptiveGd(steps=50)])
-def test_noise_on_fewer_rows_is_that_on_all(method: Any) -> None:
-    """std = multiplier * bound, and bounds go with 1/n, but for what rounding adds to them: under one in a thousand."""
+def test_noise_on_fewer_rows_has_the_std_of_noise_on_all(method: Any) -> None:
+    """std = multiplier * bound. Bounds are proportional to 1/n, except for rounding, which adds less than 0.1 %."""
     spec = _spec()
-    design = Design.of(spec, _asked("well").job)
+    design = Design.of(spec, _request("well").job)
     problem = Problem(Logistic(), n=50_000, d=design.d, row_norm=design.row_norm, columns=design.columns)
     quote = plan(method, problem, Privacy(1.0, 1e-6))
     small = forecasts._scaled(quote, 5_000)
@@ -68,53 +68,56 @@ def test_noise_on_fewer_rows_is_that_on_all(method: Any) -> None:
     assert small.problem.n == 5_000
 
 
-def test_a_method_whose_noise_is_tied_to_n_runs_on_n_rows_or_not_at_all() -> None:
-    design = Design.of(_spec(), _asked("well").job)
+def test_a_method_whose_noise_depends_on_n_runs_on_n_rows_or_is_refused() -> None:
+    design = Design.of(_spec(), _request("well").job)
     problem = Problem(Logistic(), L2(0.1), n=10**7, d=design.d, row_norm=design.row_norm, columns=design.columns)
     full, tied = (plan(m, problem, Privacy(1.0, 1e-6)) for m in (methods.DpGd(), methods.OutputPerturbation()))
     assert 1000 <= forecasts._affordable([full], 10) < 10**7
     with pytest.raises(OutOfRange, match="cannot be scaled"):
         forecasts._affordable([tied], 10)
-    few = plan(methods.OutputPerturbation(), replace(problem, n=500), Privacy(1.0, 1e-6))
-    assert forecasts._affordable([few], 10) == 500
+    planned = plan(methods.OutputPerturbation(), replace(problem, n=500), Privacy(1.0, 1e-6))
+    assert forecasts._affordable([planned], 10) == 500
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "signal"), [("well", 0.2), ("site", 0.7), ("income", 0.5)])
-def test_the_planted_relation_is_as_strong_as_it_says(target: str, signal: float) -> None:
-    """The best answer to the true scores, on 20,000 rows: within five stds, and 0.02 for what a pilot has settled."""
+def test_the_planted_relation_has_the_stated_strength(target: str, signal: float) -> None:
+    """The best prediction from the true scores is checked on 20,000 rows: within five stds and 0.02 for the pilot."""
     spec, rows = _spec(), range(20_000)
-    design, twin = Design.of(spec, _asked(target).job), Twin(twins.declared(spec.columns))
+    design, twin = Design.of(spec, _request(target).job), Twin(twins.declared(spec.columns))
     planted, codes = Planted.of(twin, design, 5, signal), twin.codes(5, rows)
     y, scores = planted.targets(codes, rows), planted._scores(codes)
     if target == "income":
-        found, wanted = np.corrcoef(scores[:, 0], y)[0, 1] ** 2, signal
+        score, expected = np.corrcoef(scores[:, 0], y)[0, 1] ** 2, signal
         np.testing.assert_array_equal(np.sort(y), np.sort(codes[:, 2]))
     else:
         answer = np.argmax(planted.strength * scores + np.array(planted.offsets), axis=1)
         constant = 1 / len(planted.offsets)
-        found, wanted = (answer == (y if target == "site" else (y + 1) / 2)).mean(), constant + signal * (1 - constant)
+        score, expected = (
+            (answer == (y if target == "site" else (y + 1) / 2)).mean(),
+            constant + signal * (1 - constant),
+        )
         assert np.abs(np.unique(y, return_counts=True)[1] / len(y) - constant).max() < 0.03
-    assert abs(found - wanted) < 0.02 + 5 * 0.5 / np.sqrt(len(rows))
+    assert abs(score - expected) < 0.02 + 5 * 0.5 / np.sqrt(len(rows))
 
 
 @pytest.mark.parametrize(
-    ("medians", "wanted", "epsilon"),
+    ("medians", "target_score", "epsilon"),
     [
         ([0.5, 0.6, 0.7], 0.65, 2.0**0.5),
         ([0.5, 0.6, 0.7], 0.4, 0.5),
         ([0.5, 0.6, 0.7], 0.71, None),
-        ([0.5, 0.7, 0.6], 0.575, 2.0**-0.5),  # 0.5, 0.65, 0.65 where monotone
+        ([0.5, 0.7, 0.6], 0.575, 2.0**-0.5),  # monotone: 0.5, 0.65, 0.65
     ],
 )
-def test_the_epsilon_for_a_wanted_score(medians: list[float], wanted: float, epsilon: float | None) -> None:
+def test_the_epsilon_for_a_target_score(medians: list[float], target_score: float, epsilon: float | None) -> None:
     at = [Scored(e, "dp_gd", (median,)) for e, median in zip((0.5, 1.0, 2.0), medians, strict=True)]
-    assert reaching(wanted, at) == (None if epsilon is None else pytest.approx(epsilon))
+    assert reaching(target_score, at) == (None if epsilon is None else pytest.approx(epsilon))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("target", "more"),
+    ("target", "additions"),
     [
         ("well", {"preparation": {"name": "declared"}, "domain": {"name": "l2_ball", "radius": 5.0}}),
         ("site", {"method": {"name": "dp_gd", "steps": 10}}),
@@ -126,22 +129,22 @@ def test_the_epsilon_for_a_wanted_score(medians: list[float], wanted: float, eps
         ("well", {"features": []}),
     ],
 )
-def test_whatever_a_job_may_be_has_a_forecast(target: str, more: dict[str, Any]) -> None:
-    found = _here(target, **more)
-    assert found.at[0].score.median <= found.optimum + 0.05
-    if more.get("features") == []:
-        assert abs(found.optimum - found.constant) < 0.05, "nothing is known of anybody"
+def test_a_forecast_exists_for_every_kind_of_job(target: str, additions: dict[str, Any]) -> None:
+    forecast = _here(target, **additions)
+    assert forecast.at[0].score.median <= forecast.optimum + 0.05
+    if additions.get("features") == []:
+        assert abs(forecast.optimum - forecast.constant) < 0.05, "without features the best prediction is a constant"
     else:
-        assert found.optimum > found.constant + 0.05
+        assert forecast.optimum > forecast.constant + 0.05
 
 
 @pytest.mark.slow
-def test_persons_have_a_forecast_too() -> None:
+def test_a_forecast_may_protect_persons() -> None:
     unit = {"column": "who", "max_rows": 3}
-    found = _here("well", 800, spec=_spec(unit=unit))
-    assert found.twin_records == 800
-    assert "person" in found.rests_on[-1]
-    assert found.optimum > found.constant + 0.2
+    forecast = _here("well", 800, spec=_spec(unit=unit))
+    assert forecast.twin_records == 800
+    assert "person" in forecast.rests_on[-1]
+    assert forecast.optimum > forecast.constant + 0.2
 
 
 def test_a_sample_whose_target_never_changes_has_no_r2() -> None:
@@ -152,7 +155,7 @@ def test_a_sample_whose_target_never_changes_has_no_r2() -> None:
     assert _here("well", 1000, Sample.of(rows)).constant == 1.0
 
 
-def test_a_sample_is_scored_on_rows_apart(tmp_path: Path) -> None:
+def test_a_sample_is_scored_on_rows_that_were_not_trained_on(tmp_path: Path) -> None:
     file, spec = tmp_path / "sample.csv", _spec()
     lines = [f"{age},a,{500 * age},{'yes' if age > 50 else 'no'}" for age in range(100)]
     file.write_text("age,site,income,well\n" + "\n".join(lines) + "\n")
@@ -160,20 +163,20 @@ def test_a_sample_is_scored_on_rows_apart(tmp_path: Path) -> None:
     train, test = sample.parted
     assert (len(train.rows), len(test.rows)) == (80, 20)
     assert not {*train.rows[:, 0]} & {*test.rows[:, 0]}
-    found = _here("well", 1000, sample, spec)
-    assert (found.source, found.signal) == ("sample", None)
-    assert found.optimum > 0.9
+    forecast = _here("well", 1000, sample, spec)
+    assert (forecast.source, forecast.signal) == ("sample", None)
+    assert forecast.optimum > 0.9
     with pytest.raises(ValueError, match="5 rows"):
         _ = Sample.of(sample.rows[:4]).parted
 
 
 def test_fewer_runs_are_made_by_default_if_more_would_exceed_the_work_limit() -> None:
     """Issue 29, friction 28: a forecast for thousands of categories was refused with its own defaults."""
-    design = Design.of(_spec(), _asked("well").job)
+    design = Design.of(_spec(), _request("well").job)
     problem = Problem(Logistic(), n=10**6, d=design.d, row_norm=design.row_norm, columns=design.columns)
-    few, many = ([plan(methods.DpGd(steps=steps), problem, Privacy(1.0, 1e-6))] for steps in (10, 30_000))
-    assert forecasts.fitting(few, None) == (10, forecasts._affordable(few, 10))
-    runs, records = forecasts.fitting(many, None)
-    assert (runs, records) == (3, forecasts._affordable(many, 3))
+    short, long = ([plan(methods.DpGd(steps=steps), problem, Privacy(1.0, 1e-6))] for steps in (10, 30_000))
+    assert forecasts.fitting(short, None) == (10, forecasts._affordable(short, 10))
+    runs, records = forecasts.fitting(long, None)
+    assert (runs, records) == (3, forecasts._affordable(long, 3))
     with pytest.raises(OutOfRange):
-        forecasts.fitting(many, 10)
+        forecasts.fitting(long, 10)

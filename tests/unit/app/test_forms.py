@@ -42,42 +42,42 @@ def test_a_form_has_the_terms_of_a_job_that_is_repeated(forms: Forms) -> None:
     assert document(forms.fields("JobRequest", form_values(request), {})) == request
 
 
-def test_what_is_empty_is_left_to_the_interface(forms: Forms) -> None:
+def test_empty_inputs_are_omitted_from_the_request(forms: Forms) -> None:
     fields = forms.fields("JobRequest", TARGET | {"slope_limit": "", "method.name": ""}, {"features": ["age"]})
     assert document(fields) == {"target": "age", "privacy": {"epsilon": 0.5}}
 
 
-def test_what_is_left_empty_is_told_as_a_form_has_it(forms: Forms) -> None:
-    """A form has no null, and nothing chosen means all of the features but none of the targets."""
+def test_an_empty_input_states_the_forms_default(forms: Forms) -> None:
+    """A form has no null: an empty choice means all features, but no targets."""
     declared = _by_name(forms.fields("DatasetSpec", {}, {"targets": ["age"]}))
-    asked = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
-    assert (declared["targets"].default, asked["features"].default) == ("none", "all")
+    requested = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
+    assert (declared["targets"].default, requested["features"].default) == ("none", "all")
     assert declared["unit"].hint.endswith("If left empty, single rows are protected.")
 
 
-def test_a_tab_is_typed_as_it_is_written(forms: Forms) -> None:
-    """Its key goes on to the next field."""
-    said = {"dialect.delimiter": "\\t"}
-    declared = forms.fields("DatasetSpec", said, {"targets": []})
+def test_a_tab_is_entered_as_an_escape_sequence(forms: Forms) -> None:
+    """The tab key moves to the next field."""
+    values = {"dialect.delimiter": "\\t"}
+    declared = forms.fields("DatasetSpec", values, {"targets": []})
     assert document(declared)["dialect"] == {"delimiter": "\t"}
-    assert form_values({"dialect": {"delimiter": "\t"}}) == said
+    assert form_values({"dialect": {"delimiter": "\t"}}) == values
 
 
-def test_a_list_has_a_group_for_each_member_and_none_is_lost(forms: Forms) -> None:
-    said = TARGET | {
+def test_a_list_has_a_group_of_inputs_for_each_member(forms: Forms) -> None:
+    values = TARGET | {
         "candidates.3.method.name": "",
         "candidates.10.method.name": "dp_gd",
         "candidates.10.method.steps": "7",
     }
-    found = document(forms.fields("TuningRequest", said, {"features": []}))
-    assert found["candidates"] == [{}, {"method": {"name": "dp_gd", "steps": 7}}]
-    assert document(forms.fields("TuningRequest", without(said, "candidates"), {}))["candidates"] == []
+    request = document(forms.fields("TuningRequest", values, {"features": []}))
+    assert request["candidates"] == [{}, {"method": {"name": "dp_gd", "steps": 7}}]
+    assert document(forms.fields("TuningRequest", without(values, "candidates"), {}))["candidates"] == []
     many = TARGET | {f"candidates.{i}.slope_limit": "0.5" for i in range(300)}
-    assert len(document(forms.fields("TuningRequest", many, {}))["candidates"]) == 257, "one more than is taken"
+    assert len(document(forms.fields("TuningRequest", many, {}))["candidates"]) == 257, "one more than the limit"
 
 
 @pytest.mark.parametrize("part", ["loss", "regularizer", "domain", "method", "preparation"])
-def test_every_member_of_a_union_can_be_chosen_and_every_field_of_it_filled_in(forms: Forms, part: str) -> None:
+def test_every_member_of_a_union_can_be_chosen_and_filled_in(forms: Forms, part: str) -> None:
     options: dict[str, Any] = {"features": []}
     members = _by_name(forms.fields("JobRequest", {}, options))[part].options
     assert len(members) >= 3
@@ -86,12 +86,12 @@ def test_every_member_of_a_union_can_be_chosen_and_every_field_of_it_filled_in(f
         for inner in _by_name(forms.fields("JobRequest", filled, options))[part].parts:
             assert inner.hint
             filled[inner.input] = inner.options[0] if inner.options else "1"
-        found = document(forms.fields("JobRequest", filled, options))
-        assert found[part]["name"] == member
-        assert len(found[part]) == 1 + len(filled) - 3
+        request = document(forms.fields("JobRequest", filled, options))
+        assert request[part]["name"] == member
+        assert len(request[part]) == 1 + len(filled) - 3
 
 
-def test_what_is_no_number_is_passed_on_to_be_refused(forms: Forms) -> None:
+def test_text_that_is_not_a_number_is_passed_to_the_route_which_refuses_it(forms: Forms) -> None:
     read = {}
     for text in ("7", "-2", "0.5", "1e-3", "nan", "inf", "seven", "1_000", "٣"):
         fields = forms.fields("JobRequest", TARGET | {"slope_limit": text}, {"features": []})
@@ -104,7 +104,7 @@ def test_what_is_no_number_is_passed_on_to_be_refused(forms: Forms) -> None:
     assert read["1e-3"] == 0.001
 
 
-def test_columns_are_chosen_from_those_declared_whatever_they_are_called(forms: Forms) -> None:
+def test_declared_columns_of_any_name_can_be_chosen(forms: Forms) -> None:
     names = ["age", "a:b", "x.y", "<b>"]
     fields = forms.fields("StatisticRequest", {f"columns:{name}": "on" for name in names[1:]}, {"columns": names})
     assert document(fields)["columns"] == names[1:]
@@ -125,11 +125,11 @@ def test_the_server_of_one_command_has_no_pages(tmp_path: Path) -> None:
     assert "/v1/jobs" in alone
 
 
-def test_of_more_names_than_a_form_lists_those_meant_are_typed(forms: Forms) -> None:
+def test_names_are_typed_if_there_are_more_than_a_form_lists(forms: Forms) -> None:
     names = [f"column {number}" for number in range(MAX_OPTIONS + 1)]
-    few = _by_name(forms.fields("JobRequest", {}, {"target": names[1:], "features": names[1:]}))
-    assert (few["target"].kind, few["features"].kind) == ("choice", "choices")
-    said = {"target": names[0], "features": f"{names[1]}\n{names[2]}\n", "privacy.epsilon": "0.5"}
-    many = forms.fields("JobRequest", said, {"target": names, "features": names})
-    assert [_by_name(many)[name].options for name in ("target", "features")] == [(), ()]
-    assert document(many) == {"target": names[0], "features": names[1:3], "privacy": {"epsilon": 0.5}}
+    short = _by_name(forms.fields("JobRequest", {}, {"target": names[1:], "features": names[1:]}))
+    assert (short["target"].kind, short["features"].kind) == ("choice", "choices")
+    values = {"target": names[0], "features": f"{names[1]}\n{names[2]}\n", "privacy.epsilon": "0.5"}
+    long = forms.fields("JobRequest", values, {"target": names, "features": names})
+    assert [_by_name(long)[name].options for name in ("target", "features")] == [(), ()]
+    assert document(long) == {"target": names[0], "features": names[1:3], "privacy": {"epsilon": 0.5}}

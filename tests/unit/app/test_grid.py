@@ -6,7 +6,7 @@ from app.jobs.grid import next_point, point_at
 
 
 @pytest.mark.parametrize(
-    ("elapsed", "least", "at", "after"),
+    ("elapsed", "earliest", "at", "next_time"),
     [
         (0.0, 0.0, 0.25, 0.25),
         (-5.0, 0.0, 0.25, 0.25),
@@ -22,6 +22,6 @@ from app.jobs.grid import next_point, point_at
         ((3e5 + 0.7 + 64.0) - (3e5 + 0.7), 0.0, 64.0, 128.0),
     ],
 )
-def test_points_are_quarters_times_powers_of_two(elapsed: float, least: float, at: float, after: float) -> None:
-    assert point_at(elapsed, least) == at
-    assert next_point(elapsed, least) == after
+def test_points_are_quarters_times_powers_of_two(elapsed: float, earliest: float, at: float, next_time: float) -> None:
+    assert point_at(elapsed, earliest) == at
+    assert next_point(elapsed, earliest) == next_time

@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def test_the_identity_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_the_identity_is_created_once_and_stored(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     first = _identity(settings)
     assert first.startswith("svc_")
@@ -49,24 +49,24 @@ def test_the_identity_is_made_once_and_kept(tmp_path: Path) -> None:
     assert _identity(Settings(home=tmp_path / "another")) != first
 
 
-def test_a_lost_database_beside_a_full_home_is_refused_and_nothing_is_deleted(world: World) -> None:
+def test_a_home_whose_database_is_lost_is_refused_and_nothing_is_deleted(world: World) -> None:
     """Review: a start on an empty database deleted every dataset folder."""
     (world.settings.home / "purse.sqlite3").rename(world.settings.home / "aside")
-    before = _everything(folders.root(world.settings.home))
+    files_before = _everything(folders.root(world.settings.home))
     with pytest.raises(Misplaced, match="1 datasets"):
         open_database(world.settings)
-    assert _everything(folders.root(world.settings.home)) == before != {}
+    assert _everything(folders.root(world.settings.home)) == files_before != {}
 
 
 @pytest.mark.slow
 def test_another_services_database_is_refused(world: World, tmp_path: Path) -> None:
-    other = World.at(tmp_path / "other")
-    other.dataset()
-    mixed = Settings(home=world.settings.home, database_url=other.settings.database)
-    before = _everything(world.settings.home), _everything(other.settings.home)
+    other_world = World.at(tmp_path / "other")
+    other_world.dataset()
+    mixed = Settings(home=world.settings.home, database_url=other_world.settings.database)
+    files_before = _everything(world.settings.home), _everything(other_world.settings.home)
     with pytest.raises(Misplaced, match="PURSE_DATABASE_URL"):
         open_database(mixed)
-    assert (_everything(world.settings.home), _everything(other.settings.home)) == before
+    assert (_everything(world.settings.home), _everything(other_world.settings.home)) == files_before
 
 
 def test_another_home_is_refused(world: World, tmp_path: Path) -> None:
@@ -126,9 +126,11 @@ class TestOlder:
             open_database(elsewhere)
 
 
-def test_a_sweep_moves_aside_and_deletes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sweep_quarantines_unknown_folders_and_deletes_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     home = world.settings.home
-    [known] = (path.name for path in folders.root(home).iterdir())
+    [registered] = (path.name for path in folders.root(home).iterdir())
     again = World.at(home)
     for round_ in (1, 2):
         for name in ("ds_orphan", ".incoming-dead"):
@@ -136,9 +138,9 @@ def test_a_sweep_moves_aside_and_deletes_nothing(world: World, caplog: pytest.Lo
             (folders.root(home) / name / "values.npy").write_bytes(b"rows of somebody %d" % round_)
         with caplog.at_level(logging.INFO), again.database.write() as connection:
             folders.sweep(home, connection)
-    assert [path.name for path in folders.root(home).iterdir()] == [known]
-    kept = {path.name: (path / "values.npy").read_bytes()[-1:] for path in (home / "quarantine").iterdir()}
-    assert kept == {"ds_orphan": b"1", "incoming-dead": b"1", "ds_orphan-2": b"2", "incoming-dead-2": b"2"}
+    assert [path.name for path in folders.root(home).iterdir()] == [registered]
+    quarantined = {path.name: (path / "values.npy").read_bytes()[-1:] for path in (home / "quarantine").iterdir()}
+    assert quarantined == {"ds_orphan": b"1", "incoming-dead": b"1", "ds_orphan-2": b"2", "incoming-dead-2": b"2"}
     assert [record.getMessage() for record in caplog.records][:2] == [
         "quarantined incoming-dead",
         "quarantined ds_orphan",

@@ -12,16 +12,16 @@ from tests.support.quotes import priced
 
 
 @pytest.mark.parametrize("method", ["output_perturbation", "dp_gd"])
-def test_a_model_tells_intervals_where_there_is_a_law_and_only_there(method: str) -> None:
-    found = priced(method={"name": method}, preparation={"name": "declared"})
-    plan, size = found.spec.release_plan.plan, found.spec.problem.size
+def test_a_model_states_intervals_only_if_the_method_supports_them(method: str) -> None:
+    quote = priced(method={"name": method}, preparation={"name": "declared"})
+    plan, size = quote.spec.release_plan.plan, quote.spec.problem.size
     job = Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
-    text = release.document(job, release.Result(found.spec, (0.25,) * size, plan))
+    text = release.document(job, release.Result(quote.spec, (0.25,) * size, plan))
     model = Model.model_validate_json(text)
     assert (model.intervals is not None) == ("intervals" in json.loads(text)) == (method == "output_perturbation")
     if model.intervals is not None:
         assert len(model.intervals.half_widths) == size - 1
-        assert model.intervals.intercept == pytest.approx(1.96 * found.planned.noise_stds[0], rel=0.1)
+        assert model.intervals.intercept == pytest.approx(1.96 * quote.planned.noise_stds[0], rel=0.1)
         assert isinstance(model.intervals.intercept, float)
         low, high = 0.25 - model.intervals.intercept, 0.25 + model.intervals.intercept
         (intercept,) = [line for line in model.summary().splitlines() if line.startswith("intercept")]

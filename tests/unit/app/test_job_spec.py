@@ -43,7 +43,7 @@ COLUMNS: list[dict[str, Any]] = [
 DECLARED = DatasetSpec.model_validate_json(
     json.dumps({"name": "d", "columns": COLUMNS, "budget": {"epsilon": 1.0, "delta": 1e-6}})
 )
-ASKED: list[dict[str, Any]] = [
+REQUESTS: list[dict[str, Any]] = [
     {"target": "sex"},
     {"target": "city", "positive": "Rome", "row_norm": 0.1},
     {"target": "city", "features": ["sex"]},
@@ -56,14 +56,14 @@ REGULARIZERS: list[Regularizer] = every(Regularizer, L2(1e-4), L1(0.1), ElasticN
 RUN = DpGd(steps=3).resolve(Problem(Logistic(), n=9, d=2, row_norm=1.0), Privacy(0.7, 1e-6))
 
 
-def _design(asked: dict[str, Any]) -> Design:
-    request = {"dataset": "ds", "privacy": {"epsilon": 1.0}} | asked
-    return Design.of(DECLARED, JobRequest.model_validate_json(json.dumps(request)))
+def _design(fields: dict[str, Any]) -> Design:
+    body = {"dataset": "ds", "privacy": {"epsilon": 1.0}} | fields
+    return Design.of(DECLARED, JobRequest.model_validate_json(json.dumps(body)))
 
 
-def _problems(asked: dict[str, Any]) -> list[Problem]:
-    """All that could be minimized over this matrix."""
-    design = _design(asked)
+def _problems(fields: dict[str, Any]) -> list[Problem]:
+    """Return all problems that are possible for this design."""
+    design = _design(fields)
     takes = "number" if design.target.type == "number" else "class"
     suited: list[Loss] = [loss for loss in every(Loss) if loss.takes == takes and not isinstance(loss, Softmax)]
     losses = suited if design.outputs == 1 else [Softmax(design.outputs)]
@@ -72,37 +72,37 @@ def _problems(asked: dict[str, Any]) -> list[Problem]:
     return [Problem(*parts, **facts) for parts in itertools.product(losses, REGULARIZERS, domains)]
 
 
-def _spec(asked: dict[str, Any], problem: Problem, run: Run) -> JobSpec:
+def _spec(fields: dict[str, Any], problem: Problem, run: Run) -> JobSpec:
     queries = run.queries(problem)
     plan = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 1 / 3 + 7) for q in queries))
     release = ReleasePlan(plan, 0.7, 1e-6, "exact_gaussian", "1")
-    return JobSpec(design=_design(asked), problem=problem, method=run, release_plan=release)
+    return JobSpec(design=_design(fields), problem=problem, method=run, release_plan=release)
 
 
 def _job(method: Method) -> JobSpec:
-    """A job of this method, for the first problem that it takes."""
-    for asked, delta in itertools.product(ASKED, (1e-6, 0.0)):
-        for problem in _problems(asked):
+    """Return a job of this method, for the first problem that the method accepts."""
+    for request, delta in itertools.product(REQUESTS, (1e-6, 0.0)):
+        for problem in _problems(request):
             try:
-                return _spec(asked, problem, method.resolve(problem, Privacy(0.7, delta)))
+                return _spec(request, problem, method.resolve(problem, Privacy(0.7, delta)))
             except SolverError:
                 continue
-    raise AssertionError("there is no problem for it")
+    raise AssertionError("the method accepts none of the problems")
 
 
-def _same(spec: JobSpec) -> None:
+def _assert_restored(spec: JobSpec) -> None:
     text = spec.to_json()
     read = JobSpec.model_validate_json(text)
     assert read == spec
     assert read.to_json() == text
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_every_design_and_problem_is_read_as_it_was_written(asked: dict[str, Any]) -> None:
-    problems = _problems(asked)
+@pytest.mark.parametrize("fields", REQUESTS, ids=str)
+def test_every_design_and_problem_is_restored_from_its_json(fields: dict[str, Any]) -> None:
+    problems = _problems(fields)
     assert len(problems) >= (len(DOMAINS) - 1) * len(REGULARIZERS)
     for problem in problems:
-        _same(_spec(asked, problem, RUN))
+        _assert_restored(_spec(fields, problem, RUN))
 
 
 METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
@@ -110,12 +110,12 @@ METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: str(method.name))
-def test_every_run_is_read_as_it_was_written(method: Method) -> None:
-    _same(_job(method))
+def test_every_run_is_restored_from_its_json(method: Method) -> None:
+    _assert_restored(_job(method))
 
 
 def _places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every part of a document, and where it is."""
+    """Yield every part of a document with its path."""
     yield at, node
     parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, value in parts:
@@ -131,17 +131,17 @@ def _with(document: Any, at: tuple[Any, ...], value: Any) -> str:
     return json.dumps(changed[""])
 
 
-def test_nothing_is_read_that_would_not_be_written() -> None:
-    """No field more, no number that is none, no number in words: anywhere in the document."""
-    asked = ASKED[1]
-    document = json.loads(_spec(asked, _problems(asked)[-1], RUN).to_json())
+def test_a_document_that_could_not_have_been_written_is_refused() -> None:
+    """Additional fields, NaN, infinities and numbers as text are refused anywhere in the document."""
+    request = REQUESTS[1]
+    document = json.loads(_spec(request, _problems(request)[-1], RUN).to_json())
     JobSpec.model_validate_json(json.dumps(document))
     bad = []
-    for at, node in _places(document):
+    for place, node in _places(document):
         if isinstance(node, dict):
-            bad.append(_with(document, at, node | {"seed": 1}))
+            bad.append(_with(document, place, node | {"seed": 1}))
         elif isinstance(node, int | float):
-            bad += [_with(document, at, value) for value in (math.nan, math.inf, -math.inf, str(node), True)]
+            bad += [_with(document, place, value) for value in (math.nan, math.inf, -math.inf, str(node), True)]
     assert len(bad) > 100
     for text in bad:
         with pytest.raises(ValidationError):
@@ -149,8 +149,8 @@ def test_nothing_is_read_that_would_not_be_written() -> None:
 
 
 def test_a_method_of_a_whole_table_is_refused() -> None:
-    asked = ASKED[1]
-    document = json.loads(_spec(asked, _problems(asked)[0], RUN).to_json())
+    request = REQUESTS[1]
+    document = json.loads(_spec(request, _problems(request)[0], RUN).to_json())
     document["method"] = {"name": "profile", "bins": 4}
     with pytest.raises(ValidationError, match="statistic"):
         JobSpec.model_validate_json(json.dumps(document))
@@ -158,14 +158,14 @@ def test_a_method_of_a_whole_table_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("d", 3), ("row_norm", 0.2), ("columns", {"widths": [6]})])
 def test_a_problem_of_another_matrix_is_refused(field: str, value: Any) -> None:
-    document = json.loads(_spec(ASKED[1], _problems(ASKED[1])[0], RUN).to_json())
+    document = json.loads(_spec(REQUESTS[1], _problems(REQUESTS[1])[0], RUN).to_json())
     document["problem"][field] = value
     with pytest.raises(ValidationError):
         JobSpec.model_validate_json(json.dumps(document))
 
 
 def test_an_output_is_a_list_of_finite_coefficients_or_is_not_released() -> None:
-    spec = _spec(ASKED[1], _problems(ASKED[1])[0], RUN)
+    spec = _spec(REQUESTS[1], _problems(REQUESTS[1])[0], RUN)
     transcript = plan_to_json(spec.release_plan.plan)
 
     def read(coefficients: Any) -> release.Result:
@@ -179,7 +179,7 @@ def test_an_output_is_a_list_of_finite_coefficients_or_is_not_released() -> None
 
 def test_categories_without_released_support_are_published_with_coefficient_0() -> None:
     """Of the means that the run itself released; with a number of them that is not the model's nothing is released."""
-    spec = _spec(ASKED[1], _problems(ASKED[1])[0], RUN)
+    spec = _spec(REQUESTS[1], _problems(REQUESTS[1])[0], RUN)
     assert isinstance(spec.design, Design)
     size, transcript = spec.problem.size, plan_to_json(spec.release_plan.plan)
     job = Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
@@ -199,7 +199,7 @@ def test_categories_without_released_support_are_published_with_coefficient_0() 
         released([0.5] * size)
 
 
-def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_runs_with_the_design_that_was_priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored request is not read again, and no second design is made."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
@@ -207,10 +207,10 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     with world.database.write() as connection:
         connection.execute(sa.text("update jobs set request = '{}'"))
     monkeypatch.setattr(Design, "of", None)
-    seen = []
+    designs = []
 
     def loaded(design: Design, folder: Path, scratch: Path) -> Any:
-        seen.append(design)
+        designs.append(design)
         return load(design, folder, scratch)
 
     monkeypatch.setattr("app.worker.execute.load", loaded)
@@ -218,23 +218,23 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     dispatcher.step()
     run_out(world, dispatcher)
     assert world.job(job).state == "done"
-    [design] = seen
+    [design] = designs
     assert (design.positions, design.target_position, design.stored, design.row_norm) == ((1,), 2, 3, 1.25)
     model = Model.model_validate_json(service.released(world.database, world.analyst, job, "model"))
     assert ([f.name for f in model.features], model.target.name, model.row_norm) == (["sex"], "income", 1.25)
     world.check()
 
 
-def test_a_preparation_is_kept_and_its_moments_must_be_planned() -> None:
-    asked = ASKED[0]
-    document = json.loads(_spec(asked, _problems(asked)[0], RUN).to_json())
-    del document["preparation"]  # a job of before there was a choice
+def test_a_preparation_is_stored_and_its_moments_must_be_in_the_plan() -> None:
+    request = REQUESTS[0]
+    document = json.loads(_spec(request, _problems(request)[0], RUN).to_json())
+    del document["preparation"]  # as in jobs stored before requests had a preparation
     assert JobSpec.model_validate_json(json.dumps(document)).preparation == Declared()
     moments = ("means", "spread", "variances")
     queries = [{"name": name, "count": 1, "mechanism": "gaussian", "noise_multiplier": 9.0} for name in moments]
     document |= {"preparation": {"name": "private"}}
     document["release_plan"]["plan"]["queries"] += queries
-    _same(JobSpec.model_validate_json(json.dumps(document)))
+    _assert_restored(JobSpec.model_validate_json(json.dumps(document)))
     document["release_plan"]["plan"]["queries"].pop()
     with pytest.raises(ValidationError):
         JobSpec.model_validate_json(json.dumps(document))

@@ -56,7 +56,7 @@ def _everything(database: Database) -> list[object]:
         return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
 
 
-def test_state_is_what_the_entries_replay_to(database: Database) -> None:
+def test_the_state_equals_the_replay_of_the_entries(database: Database) -> None:
     _charge(database, "ada", "job_1", 5)
     _charge(database, "bob", "job_2", 7)
     with database.write() as connection:
@@ -77,53 +77,53 @@ def test_state_is_what_the_entries_replay_to(database: Database) -> None:
 
 def test_refused_charge_writes_nothing(database: Database) -> None:
     _charge(database, "ada", "job_1", UNIT - 10)
-    before = _everything(database)
+    rows_before = _everything(database)
     with pytest.raises(BudgetExhausted):
         _charge(database, "bob", "job_2", 11)
-    assert _everything(database) == before
+    assert _everything(database) == rows_before
     _charge(database, "bob", "job_2", 10)
 
 
-def test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself(database: Database) -> None:
-    """Whoever charges it, and whatever was asked before."""
-    said = {"ledger_id": "ds_1", "identity_id": OWNERS["ada"], "share": 0.5, "set_by": "s", "set_at": AT}
+def test_the_ledger_itself_refuses_charges_beyond_an_allotment(database: Database) -> None:
+    """The check does not depend on the caller or on earlier checks."""
+    allotment = {"ledger_id": "ds_1", "identity_id": OWNERS["ada"], "share": 0.5, "set_by": "s", "set_at": AT}
     with database.write() as connection:
-        connection.execute(sa.insert(allotments).values(mode="reserved", **said))
+        connection.execute(sa.insert(allotments).values(mode="reserved", **allotment))
     _charge(database, "ada", "job_1", UNIT // 2)
-    before = _everything(database)
+    rows_before = _everything(database)
     for owner, cost in (("ada", 1), ("bob", UNIT // 2 + 1)):
         with pytest.raises(BudgetExhausted):
             _charge(database, owner, "job_2", cost)
-    assert _everything(database) == before
+    assert _everything(database) == rows_before
     _charge(database, "bob", "job_2", UNIT // 2)
 
 
-def test_refund_to_somebody_who_was_never_charged_writes_nothing(database: Database) -> None:
+def test_refund_to_an_owner_without_charges_writes_nothing(database: Database) -> None:
     _charge(database, "ada", "job_1", 5)
-    before = _everything(database)
+    rows_before = _everything(database)
     with pytest.raises(LedgerInvalid), database.write() as connection:
         store.apply(connection, "ds_1", Refunded("job_1", (5,), False), AT, OWNERS["bob"])
-    assert _everything(database) == before
+    assert _everything(database) == rows_before
 
 
-def test_refund_without_an_owner_is_a_mistake_and_writes_nothing(database: Database) -> None:
+def test_refund_without_an_owner_is_refused_and_writes_nothing(database: Database) -> None:
     _charge(database, "ada", "job_1", 5)
-    before = _everything(database)
+    rows_before = _everything(database)
     with pytest.raises(ValueError, match="owner"), database.write() as connection:
         store.apply(connection, "ds_1", Refunded("job_1", (5,), False), AT)
-    assert _everything(database) == before
+    assert _everything(database) == rows_before
 
 
 def test_charge_by_a_stale_standing_writes_nothing(database: Database) -> None:
-    """A standing that was read before another charge would spend the same budget twice."""
+    """A standing that was read before another charge would allow the same budget to be spent twice."""
     with database.read() as connection:
         state = store.load_state(connection, "ds_1")
     assert state is not None
     _charge(database, "ada", "job_1", 5)
-    before = _everything(database)
+    rows_before = _everything(database)
     with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
         store.charge(connection, "ds_1", Standing(state), Charged("job_2", (5,), OWN), AT, OWNERS["bob"])
-    assert _everything(database) == before
+    assert _everything(database) == rows_before
 
 
 def test_an_entry_number_is_taken_once(database: Database) -> None:

@@ -24,20 +24,20 @@ class TestCertificates:
     """Mutual TLS as Dask asks for it: signed by this authority, whatever the name."""
 
     @staticmethod
-    def _meet(one: Path, other: Path) -> None:
-        """A handshake in memory; an ssl.SSLError if either does not trust the other."""
+    def _meet(first_folder: Path, second_folder: Path) -> None:
+        """Do a TLS handshake in memory; raise ssl.SSLError if one side does not trust the other."""
         sides = []
-        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
         for folder, name, purpose in (
-            (one, "server", ssl.Purpose.CLIENT_AUTH),
-            (other, "w-1", ssl.Purpose.SERVER_AUTH),
+            (first_folder, "server", ssl.Purpose.CLIENT_AUTH),
+            (second_folder, "w-1", ssl.Purpose.SERVER_AUTH),
         ):
             context = ssl.create_default_context(purpose, cafile=folder / "ca.pem")
             context.verify_flags |= ssl.VERIFY_X509_STRICT
             context.check_hostname, context.verify_mode = False, ssl.CERT_REQUIRED
             context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}-key.pem")
             is_server = purpose is ssl.Purpose.CLIENT_AUTH
-            incoming, outgoing = (there, back) if is_server else (back, there)
+            incoming, outgoing = (to_server, to_client) if is_server else (to_client, to_server)
             sides.append(context.wrap_bio(incoming, outgoing, server_side=is_server))
         for _ in range(8):
             for side in sides:
@@ -71,28 +71,28 @@ class TestCertificates:
             assert (code, err.count("\n")) == (1, 1)
             assert damaged in err
 
-    def test_none_is_replaced(self, tmp_path: Path) -> None:
-        before = issue(tmp_path, "w", 30)[0].read_bytes()
+    def test_an_existing_certificate_is_not_replaced(self, tmp_path: Path) -> None:
+        certificate = issue(tmp_path, "w", 30)[0].read_bytes()
         with pytest.raises(FileExistsError):
             issue(tmp_path, "w", 30)
-        assert (tmp_path / "w.pem").read_bytes() == before
+        assert (tmp_path / "w.pem").read_bytes() == certificate
 
-    def test_what_a_kill_left_is_finished(self, tmp_path: Path) -> None:
-        """Review: a key without its certificate, the authority's too, was refused for ever, by a wrong word."""
+    def test_a_certificate_missing_after_a_kill_is_written(self, tmp_path: Path) -> None:
+        """Review: a key without its certificate was refused for ever, with a wrong message; the authority's key too."""
         for folder in (tmp_path / "ours", tmp_path / "others"):
             issue(folder, "server", 30)
         issue(tmp_path / "ours", "w-1", 30)
-        for left in ("ca", "w-1"):
-            (tmp_path / "ours" / f"{left}.pem").unlink()
+        for stem in ("ca", "w-1"):
+            (tmp_path / "ours" / f"{stem}.pem").unlink()
         issue(tmp_path / "ours", "w-1", 30)
         self._meet(tmp_path / "ours", tmp_path / "ours")
 
-    def test_no_authority_is_replaced_whose_key_is_elsewhere(self, tmp_path: Path) -> None:
-        before = issue(tmp_path, "server", 30)[0].with_name("ca.pem").read_bytes()
+    def test_an_authority_without_its_key_is_not_replaced(self, tmp_path: Path) -> None:
+        authority = issue(tmp_path, "server", 30)[0].with_name("ca.pem").read_bytes()
         (tmp_path / "ca-key.pem").unlink()
         with pytest.raises(Refusal, match=r"ca-key\.pem"):
             machines.certificate("w-1", tmp_path, 30)
-        assert (tmp_path / "ca.pem").read_bytes() == before
+        assert (tmp_path / "ca.pem").read_bytes() == authority
 
     @pytest.mark.parametrize("name", ["ca", "ca-key", "w-1-key", "a" * 65, "../w", "", "a..b"])
     def test_a_name_is_that_of_no_other_file(self, tmp_path: Path, name: str) -> None:
@@ -110,18 +110,18 @@ def test_a_worker_clears_away_its_own_and_nothing_else(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["somebody-elses"]
 
 
-def test_what_a_killed_process_left_of_the_data_goes_as_the_next_one_begins(
+def test_the_next_process_deletes_rows_that_a_killed_process_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random faults: a worker without memory left an attempt's rows on its disk until its machine joined anew."""
+    """Fault test: a worker that ran out of memory left rows on its disk until its machine joined again."""
     monkeypatch.setattr(task, "quiet", lambda: None)
     monkeypatch.setattr(task, "_place", [])
-    left, neighbor = tmp_path / "slot-0" / "job_1-1", tmp_path / "slot-1" / "job_2-1"
-    for folder in (left, neighbor):
+    abandoned, neighbor = tmp_path / "slot-0" / "job_1-1", tmp_path / "slot-1" / "job_2-1"
+    for folder in (abandoned, neighbor):
         folder.mkdir(parents=True)
     task.prepare(Place(scratch=tmp_path / "slot-0"))
-    assert not left.exists()
-    assert neighbor.exists(), "another process is at work there"
+    assert not abandoned.exists()
+    assert neighbor.exists(), "another process uses this folder"
 
 
 def test_a_machine_has_the_folders_of_the_same_names(tmp_path: Path) -> None:
@@ -136,37 +136,37 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["take", "end
 
 @given(steps=STEPS)
 def test_servers_of_one_scheduler_never_hold_more_slots_than_there_are(steps: list[tuple[str, str]]) -> None:
-    """Whatever they hold, die with, or lose with a worker; and what is free is given to whoever asks."""
+    """This holds when clients die and workers leave; a free slot is given to any client that requests one."""
     slots, scheduler = Slots(), SimpleNamespace(clients=dict.fromkeys("abc"), running=[SimpleNamespace(nthreads=1)])
     scheduler.plugins = {Slots.name: slots}
-    held = dict.fromkeys("abc", 0)
-    for who, step in steps:
+    slots_held = dict.fromkeys("abc", 0)
+    for client, step in steps:
         threads = len(scheduler.running)
         if step == "take":
-            scheduler.clients.setdefault(who)
-            is_free = sum(held.values()) < threads
-            assert hold(who, held[who], True, scheduler) is is_free  # type: ignore[arg-type]
-            held[who] += is_free
-        elif step == "end" and held[who]:
-            held[who] -= 1
+            scheduler.clients.setdefault(client)
+            is_free = sum(slots_held.values()) < threads
+            assert hold(client, slots_held[client], True, scheduler) is is_free  # type: ignore[arg-type]
+            slots_held[client] += is_free
+        elif step == "end" and slots_held[client]:
+            slots_held[client] -= 1
         elif step == "die":
-            scheduler.clients.pop(who, None)
-            slots.remove_client(scheduler, who)  # type: ignore[arg-type]
-            held[who] = 0
+            scheduler.clients.pop(client, None)
+            slots.remove_client(scheduler, client)  # type: ignore[arg-type]
+            slots_held[client] = 0
         elif step == "come":
             scheduler.running.append(SimpleNamespace(nthreads=1))
         elif step == "go" and threads:
             scheduler.running.pop()
-        if who in scheduler.clients:  # as a dispatcher says at the end of each look
-            hold(who, held[who], False, scheduler)  # type: ignore[arg-type]
+        if client in scheduler.clients:  # as a dispatcher reports at the end of each step
+            hold(client, slots_held[client], False, scheduler)  # type: ignore[arg-type]
 
 
-def test_two_guesses_of_what_is_free_would_take_one_slot_twice() -> None:
-    """The control: each server counts its own attempts alone, as it did."""
-    threads, held = 1, {"a": 0, "b": 0}
-    for who in held:
-        held[who] += held[who] < threads
-    assert sum(held.values()) > threads
+def test_servers_that_count_only_their_own_attempts_take_one_slot_twice() -> None:
+    """Control: each server counts only its own attempts, as servers once did."""
+    threads, slots_held = 1, {"a": 0, "b": 0}
+    for client in slots_held:
+        slots_held[client] += slots_held[client] < threads
+    assert sum(slots_held.values()) > threads
 
 
 class FakeWorker:
@@ -176,23 +176,23 @@ class FakeWorker:
         self.status = Status.running
         self.state = SimpleNamespace(executing_count=1, long_running=set())
         self.data: dict[str, Any] = {}
-        self.ended: list[str] = []
+        self.close_reasons: list[str] = []
 
     async def close_gracefully(self, reason: str) -> None:
-        self.ended.append(reason)
+        self.close_reasons.append(reason)
 
 
 @pytest.mark.parametrize("ends_by_itself", [True, False])
-def test_a_worker_that_is_told_to_stop_takes_nothing_more_and_hands_back(
+def test_a_worker_that_stops_accepts_no_jobs_and_hands_its_attempt_back(
     ends_by_itself: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its attempt goes on for as long as its patience; then it ends at its next answer, with a word of its own."""
+    """Its attempt continues until the time limit; then it ends at its next answer and returns HANDED_BACK."""
     monkeypatch.setattr(task, "_POLL_INTERVAL_SECONDS", 0.001)
     monkeypatch.setattr(task, "_leaving", type(task._leaving)())
 
     def three_answers(_payload: str, on_answer: Any, _spread: Any) -> str:
-        for done in range(3):
-            on_answer(done)
+        for answer in range(3):
+            on_answer(answer)
         return "an output"
 
     monkeypatch.setattr(task, "run", three_answers)
@@ -204,16 +204,16 @@ def test_a_worker_that_is_told_to_stop_takes_nothing_more_and_hands_back(
         assert worker.status == Status.paused
         while not ends_by_itself and not task._leaving.is_set():
             await asyncio.sleep(0.001)
-        said = task.attempt("{}", "job_1-1")
-        worker.state.executing_count, worker.data = 0, {"job_1-1": said}
+        output = task.attempt("{}", "job_1-1")
+        worker.state.executing_count, worker.data = 0, {"job_1-1": output}
         await asyncio.sleep(0.005)
-        assert worker.ended == [], "its output was not fetched"
+        assert worker.close_reasons == [], "its output was not fetched"
         worker.data.clear()
         await leaving
-        return said
+        return output
 
     assert asyncio.run(story()) == ("an output" if ends_by_itself else HANDED_BACK)
-    assert worker.ended == ["told to stop"]
+    assert worker.close_reasons == ["told to stop"]
 
 
 def test_a_cancelled_attempt_is_not_handed_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,31 +32,31 @@ def test_seconds_by_hand() -> None:
     assert abs(PACE.seconds(4000.0, plan, declared) - coded) < 1e-12
 
 
-def test_the_pace_of_a_machine_whose_times_are_known_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pace_measures_a_machine_of_known_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that charges 2 us a row, 30 ns an entry, four times as much if sampled, 1 ms and 10 us a coordinate."""
-    asked: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
 
     def seconds(n: int, d: int) -> tuple[float, float]:
-        asked.append((n, d))
+        sizes.append((n, d))
         answer, rows = 1e-3 + 1e-5 * d, n * (2e-6 + 3e-8 * d)
         return (answer, answer) if n == 1 else (answer + rows, answer + 4 * 0.05 * rows)
 
     monkeypatch.setattr("app.calculation.pace._seconds", seconds)
     pace.cache_clear()
     try:
-        found = pace()
-        assert pace() is found
+        measured = pace()
+        assert pace() is measured
     finally:
         pace.cache_clear()
-    assert len(asked) == len(set(asked)) == 4
-    assert (found.per_row, found.per_entry) == pytest.approx((2e-6, 3e-8), rel=1e-9)
-    assert (found.scatter, found.per_coordinate) == pytest.approx((4.0, 1e-5), rel=1e-9)
-    assert found.per_answer == pytest.approx(1e-3, rel=0.05)  # with its four coordinates
+    assert len(sizes) == len(set(sizes)) == 4
+    assert (measured.per_row, measured.per_entry) == pytest.approx((2e-6, 3e-8), rel=1e-9)
+    assert (measured.scatter, measured.per_coordinate) == pytest.approx((4.0, 1e-5), rel=1e-9)
+    assert measured.per_answer == pytest.approx(1e-3, rel=0.05)  # with its four coordinates
 
 
 @pytest.mark.slow
 def test_predicts_a_run_to_the_order_of_magnitude() -> None:
-    """Both are CPU time of the same loops, so a busy machine slows neither; caches and clocks make less than 30."""
+    """Both are CPU times of the same loops, so load has no effect; caches and clocks change them less than 30 times."""
     problem = Problem(Logistic(), n=100_000, d=30, row_norm=1.0)
     X = np.sin(np.arange(3_000_000.0)).reshape(100_000, 30)
     method = DpGdRun(steps=20, step=0.1)
@@ -64,6 +64,6 @@ def test_predicts_a_run_to_the_order_of_magnitude() -> None:
     data = inputs.of_arrays(X, X[:, 0].copy(), problem)
     start = time.thread_time()
     run(method, problem, data, ReleasePlan(plan, 1.0, 1e-6, "test", "0"), Noise())
-    taken = time.thread_time() - start
+    elapsed = time.thread_time() - start
     predicted = pace().seconds(method.gradient_evaluations(problem), plan, problem)
-    assert taken / 30 < predicted < taken * 30
+    assert elapsed / 30 < predicted < elapsed * 30

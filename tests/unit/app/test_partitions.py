@@ -45,14 +45,15 @@ def stored(tmp_path: Path, place: str) -> tuple[int, str, Path]:
     file = tmp_path / "people.csv"
     file.write_bytes(people(ROWS))
     folder = tmp_path / "parted"
-    n, known = ingest.store(file, READING, folder, ingest.Layout(place=place))
-    return n, known, folder
+    n, checksum_of_rows = ingest.store(file, READING, folder, ingest.Layout(place=place))
+    return n, checksum_of_rows, folder
 
 
-def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> None:
-    n, known, folder = stored(tmp_path, place)
+def test_partitions_contain_the_same_rows_as_a_single_folder(tmp_path: Path, place: str) -> None:
+    n, checksum_of_rows, folder = stored(tmp_path, place)
     whole = tmp_path / "whole"
-    assert ingest.store(tmp_path / "people.csv", READING, whole) == (n, known)  # known again, however they are kept
+    stored_whole = ingest.store(tmp_path / "people.csv", READING, whole)
+    assert stored_whole == (n, checksum_of_rows)  # the checksum does not depend on the layout
     assert n == ROWS
     assert [path.name for path in folder.iterdir()] == ["partitions.json"]
     manifest = partitions.read(folder)
@@ -60,16 +61,16 @@ def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> No
     assert manifest.sha256 == checksum(folder)
     assert [part.rows for part in manifest.partitions] == [64, 64, 22]
     parts = [opened(manifest, i, tmp_path) for i in range(3)]
-    one = open_coded(whole)
-    assert {part.numbers.dtype for part in parts} == {one.numbers.dtype} == {np.dtype(np.float32)}
-    assert np.array_equal(np.concatenate([part.numbers for part in parts]), one.numbers)
+    single = open_coded(whole)
+    assert {part.numbers.dtype for part in parts} == {single.numbers.dtype} == {np.dtype(np.float32)}
+    assert np.array_equal(np.concatenate([part.numbers for part in parts]), single.numbers)
     assert np.array_equal(
-        np.concatenate([codes(part, part.offsets[2], 3) for part in parts]), codes(one, one.offsets[2], 3)
+        np.concatenate([codes(part, part.offsets[2], 3) for part in parts]), codes(single, single.offsets[2], 3)
     )
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == ["parted", "people.csv", "whole"]
 
 
-def test_a_damaged_partition_is_known_by_whoever_opens_it(tmp_path: Path, place: str) -> None:
+def test_opening_a_damaged_partition_reports_the_damage(tmp_path: Path, place: str) -> None:
     _, _, folder = stored(tmp_path, place)
     manifest = partitions.read(folder)
     assert manifest is not None
@@ -88,14 +89,14 @@ def test_a_damaged_partition_is_known_by_whoever_opens_it(tmp_path: Path, place:
     partitions.erase(folder)
 
 
-def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, put, calls = f"file://{tmp_path}/store/ds_0", Storage.put, []
+def test_a_failed_upload_leaves_no_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, original_put, calls = f"file://{tmp_path}/store/ds_0", Storage.put, []
 
-    def full(self: Storage, *given: Any) -> bytes:
-        calls.append(given)
+    def full(self: Storage, *arguments: Any) -> bytes:
+        calls.append(arguments)
         if len(calls) > 2:
             raise OSError("the disk is full")
-        return put(self, *given)
+        return original_put(self, *arguments)
 
     monkeypatch.setattr(Storage, "put", full)
     with pytest.raises(OSError, match="full"):
@@ -104,7 +105,7 @@ def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "store" / "ds_0").exists()
 
 
-def test_what_moves_from_one_file_to_the_other_is_damage(tmp_path: Path) -> None:
+def test_bytes_moved_between_the_files_of_a_partition_are_damage(tmp_path: Path) -> None:
     _, _, folder = stored(tmp_path, f"file://{tmp_path}/store/ds_0")
     manifest = partitions.read(folder)
     assert manifest is not None
@@ -116,13 +117,13 @@ def test_what_moves_from_one_file_to_the_other_is_damage(tmp_path: Path) -> None
         opened(manifest, 0, tmp_path)
 
 
-def test_a_place_that_is_away_is_no_damage(tmp_path: Path) -> None:
+def test_an_unavailable_place_is_not_reported_as_damage(tmp_path: Path) -> None:
     _, _, folder = stored(tmp_path, f"file://{tmp_path}/store/ds_0")
     manifest = partitions.read(folder)
     assert manifest is not None
-    away = manifest.model_copy(update={"place": f"file://{tmp_path}/people.csv"})  # which is no folder
+    unavailable = manifest.model_copy(update={"place": f"file://{tmp_path}/people.csv"})  # not a folder
     with pytest.raises(Away):
-        opened(away, 0, tmp_path)
+        opened(unavailable, 0, tmp_path)
 
 
 @pytest.mark.parametrize("url", ["http://b/x", "s3://key:secret@b/x", "file:///", "s3:///x", "/tmp/x"])

@@ -9,26 +9,26 @@ from purse.wire.datasets import PersonUnit
 
 
 def people(*parts: pa.Array) -> People:
-    found = People(PersonUnit(column="patient", max_rows=2))
+    persons = People(PersonUnit(column="patient", max_rows=2))
     for part in parts:
-        found.add(part, lambda row: row + 1)
-    return found
+        persons.add(part, lambda row: row + 1)
+    return persons
 
 
-def test_numbers_that_are_equal_are_one_person() -> None:
+def test_equal_numbers_identify_one_person() -> None:
     for kind in (pa.float16(), pa.float32(), pa.float64()):
-        found = people(pa.array([0.0, -0.0, 1.5]).cast(kind), pa.array([-0.0, 1.5]).cast(kind))
-        assert found.owners.tolist() == [0, 0, 1, 0, 1]
+        persons = people(pa.array([0.0, -0.0, 1.5]).cast(kind), pa.array([-0.0, 1.5]).cast(kind))
+        assert persons.owners.tolist() == [0, 0, 1, 0, 1]
 
 
-def test_names_that_differ_in_outer_white_space_are_one_person_in_every_batch() -> None:
-    found = people(pa.array(["a", " a"]).dictionary_encode(), pa.array(["b", "a\t"]))
-    assert (found.count, found.owners.tolist()) == (2, [0, 0, 1, 0])
+def test_names_that_differ_in_outer_white_space_identify_one_person_in_every_batch() -> None:
+    persons = people(pa.array(["a", " a"]).dictionary_encode(), pa.array(["b", "a\t"]))
+    assert (persons.count, persons.owners.tolist()) == (2, [0, 0, 1, 0])
 
 
 @pytest.mark.parametrize("name", [b"\xffab", b"\xc3"])
-def test_names_that_are_no_text_refuse_the_file_and_are_not_told(name: bytes) -> None:
-    """Parquet says UTF-8, and nothing before has looked."""
+def test_names_that_are_not_text_are_refused_and_not_quoted(name: bytes) -> None:
+    """Parquet declares UTF-8, and no earlier step checks it."""
     names = pa.array([b"a", name], pa.binary()).view(pa.string())
     for form in (names, names.dictionary_encode()):
         with pytest.raises(Unreadable, match=r"patient.*not UTF-8") as refused:
@@ -36,7 +36,7 @@ def test_names_that_are_no_text_refuse_the_file_and_are_not_told(name: bytes) ->
         assert refused.value.__cause__ is None
 
 
-def test_numbers_that_are_none_name_nobody() -> None:
+def test_persons_identified_by_nan_infinity_or_null_are_refused() -> None:
     for nobody in (float("nan"), float("inf"), None):
         with pytest.raises(Unreadable, match="the person"):
             people(pa.array([1.0, nobody]))

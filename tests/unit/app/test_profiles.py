@@ -36,8 +36,8 @@ def spec_of(epsilon: float = 0.5, bins: int = 20) -> JobSpec:
     row = dataset(N)
     declared = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 3.0, "delta": 1e-6}}
     row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
-    asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": bins}, "privacy": {"epsilon": epsilon}}
-    return price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    request = {"dataset": "ds_1", "method": {"name": "profile", "bins": bins}, "privacy": {"epsilon": epsilon}}
+    return price(row, StatisticRequest.model_validate_json(json.dumps(request)), SETTINGS).spec
 
 
 def released(spec: JobSpec, rng: np.random.Generator | None = None) -> list[ColumnProfile]:
@@ -71,63 +71,63 @@ def test_numbers_are_in_their_own_units() -> None:
     assert (age.mean.value, age.std.value) == pytest.approx((AGE.mean(), AGE.std()))
     assert (paid.mean.value, paid.std.value) == pytest.approx((PAID.mean(), PAID.std()))
     assert sex.counts == pytest.approx([N / 2, N / 2, 0])
-    for told, values, step in ((age, AGE, 2), (paid, PAID, 25)):
-        assert told.quantiles is not None
-        for each in told.quantiles:
+    for column, values, step in ((age, AGE, 2), (paid, PAID, 25)):
+        assert column.quantiles is not None
+        for each in column.quantiles:
             exact = np.quantile(values, each.share)
             assert exact <= each.at.value <= exact + step
             assert each.at.low <= exact <= each.at.high
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """At a price where noise is felt: 95 of 100, of 120 releases, less four standard deviations."""
+def test_intervals_contain_the_truth_as_often_as_stated() -> None:
+    """Noise matters at this epsilon. Of 120 releases, 95 % contain the truth, less four standard deviations."""
     spec, rng, runs = spec_of(0.05), np.random.default_rng(5), 120
-    held: dict[str, int] = {}
+    containing: dict[str, int] = {}
     for _ in range(runs):
-        for told, values in zip(released(spec, rng), (AGE, PAID), strict=False):
-            assert told.mean is not None
-            assert told.quantiles is not None
-            found = {"mean": (told.mean, values.mean())}
-            found |= {f"{q.share}": (q.at, np.quantile(values, q.share)) for q in told.quantiles}
-            for name, (interval, truth) in found.items():
-                key = f"{told.column.name} {name}"
-                held[key] = held.get(key, 0) + (interval.low <= truth <= interval.high)
+        for column, values in zip(released(spec, rng), (AGE, PAID), strict=False):
+            assert column.mean is not None
+            assert column.quantiles is not None
+            intervals = {"mean": (column.mean, values.mean())}
+            intervals |= {f"{q.share}": (q.at, np.quantile(values, q.share)) for q in column.quantiles}
+            for name, (interval, truth) in intervals.items():
+                key = f"{column.column.name} {name}"
+                containing[key] = containing.get(key, 0) + (interval.low <= truth <= interval.high)
                 assert interval.low <= interval.value <= interval.high
-    assert min(held.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, held
+    assert min(containing.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, containing
 
 
 @pytest.mark.slow
-def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_is_noisy() -> None:
-    """Of the rows that are there, half of 3,000 persons' places; counts are of rows."""
+def test_intervals_of_persons_contain_the_truth_as_often_as_stated_despite_a_noisy_row_count() -> None:
+    """Half of 3,000 persons' places have a row; counts are of rows."""
     n, k, runs = 3000, 2, 100
     row = dataset(n)
     declared = {"name": "d", "columns": COLUMNS[:2], "budget": {"epsilon": 3.0, "delta": 1e-6}}
     declared["unit"] = {"column": "who", "max_rows": k}
     row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
-    asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": 20}, "privacy": {"epsilon": 0.2}}
-    spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    request = {"dataset": "ds_1", "method": {"name": "profile", "bins": 20}, "privacy": {"epsilon": 0.2}}
+    spec = price(row, StatisticRequest.model_validate_json(json.dumps(request)), SETTINGS).spec
     assert isinstance(spec.method, Profile)
     present, places = np.random.default_rng(11).random(n * k) < 0.5, slice(n * k)
     X = np.column_stack(((AGE[places] - 40) / 20, PAID[places] / 500, np.ones(n * k)))
-    data, held = inputs.of_arrays(X, np.zeros(n * k), spec.problem, present), Counter[str]()
+    data, containing = inputs.of_arrays(X, np.zeros(n * k), spec.problem, present), Counter[str]()
     for seed in range(runs):
         noise = Noise(SeededBits(seed))
         answers, *_ = run(spec.method, spec.problem, data, spec.release_plan, noise)
-        for told, values in zip(profiles.columns(spec, answers), (AGE[places], PAID[places]), strict=True):
-            assert told.mean is not None
-            assert told.quantiles is not None
+        for column, values in zip(profiles.columns(spec, answers), (AGE[places], PAID[places]), strict=True):
+            assert column.mean is not None
+            assert column.quantiles is not None
             own = values[present]
-            assert abs(sum(told.counts) - len(own)) < 6 * told.counts_noise_std * math.sqrt(len(told.counts))
-            found = {"mean": (told.mean, own.mean())} | {
-                f"{q.share}": (q.at, np.quantile(own, q.share)) for q in told.quantiles
+            assert abs(sum(column.counts) - len(own)) < 6 * column.counts_noise_std * math.sqrt(len(column.counts))
+            intervals = {"mean": (column.mean, own.mean())} | {
+                f"{q.share}": (q.at, np.quantile(own, q.share)) for q in column.quantiles
             }
-            for name, (interval, truth) in found.items():
-                held[f"{told.column.name} {name}"] += interval.low <= truth <= interval.high
-    assert min(held.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, held
+            for name, (interval, truth) in intervals.items():
+                containing[f"{column.column.name} {name}"] += interval.low <= truth <= interval.high
+    assert min(containing.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, containing
 
 
-def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
+def test_a_profile_of_another_declaration_or_relation_is_refused() -> None:
     spec = spec_of()
     mine = dataset(N)
     statement = PrivacyStatement(
@@ -147,16 +147,16 @@ def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
     document = DatasetProfile(kind="profile", dataset="ds_1", columns=columns, job="job_1", privacy=statement)
 
     def used(changed: DatasetProfile) -> ByProfile:
-        found = priced(mine, known=Released(changed, "0" * 64), preparation={"name": "profile"}).spec.preparation
-        assert isinstance(found, ByProfile)
-        return found
+        preparation = priced(mine, known=Released(changed, "0" * 64), preparation={"name": "profile"}).spec.preparation
+        assert isinstance(preparation, ByProfile)
+        return preparation
 
     assert len(used(document).moments.center) == size - 3  # income's is the target
     assert (used(document).job, used(document).sha256) == ("job_1", "0" * 64)
     other_spec = released(spec)
     wider = columns[0].column.model_copy(update={"upper": 91.0})
     renamed = [columns[0].model_copy(update={"column": wider}), *columns[1:]]
-    for changes, said in (
+    for changes, expected in (
         ({"dataset": "ds_2"}, "another dataset"),
         ({"privacy": statement.model_copy(update={"rows": N - 1})}, "another dataset"),
         ({"privacy": statement.model_copy(update={"neighbors": "zero_out"})}, "other neighbors"),
@@ -168,10 +168,10 @@ def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
             used(document.model_copy(update=changes))
         violations = raised.value.details().violations
         assert violations is not None
-        assert said in violations[0].what
+        assert expected in violations[0].what
 
 
-def test_an_output_that_is_no_profile_of_the_table_is_not_released() -> None:
+def test_an_output_that_is_not_a_profile_of_the_table_is_not_released() -> None:
     spec, job = spec_of(bins=4), Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
     good = (*[0.0] * 5, *[1.0] * 5, *[0.5] * 5, *[0.0] * 8)  # centers, variances, their noise, counts
 
@@ -200,8 +200,8 @@ def test_quoted_widths_of_a_profile_are_the_released_ones_if_exact() -> None:
         width = quoted["mean", column.column.name]
         assert width.basis == "exact"
         assert width.width == pytest.approx(column.mean.high - column.mean.low)
-    others = {key[0] for key, width in quoted.items() if width.basis == "typical"}
-    assert others == {"std", *(f"quantile {share:g}" for share in (0.05, 0.25, 0.5, 0.75, 0.95))}
+    typical = {key[0] for key, width in quoted.items() if width.basis == "typical"}
+    assert typical == {"std", *(f"quantile {share:g}" for share in (0.05, 0.25, 0.5, 0.75, 0.95))}
 
 
 def test_the_quoted_width_of_a_standard_deviation_is_that_of_evenly_spread_values() -> None:
@@ -217,8 +217,8 @@ def test_quoted_widths_of_quantiles_use_a_released_profile_of_the_same_declarati
     declared = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 3.0, "delta": 1e-6}}
     row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
     method = {"name": "quantiles", "bins": 40, "shares": [0.05, 0.5]}
-    asked = {"dataset": "ds_1", "columns": ["age"], "method": method, "privacy": {"epsilon": 0.5}}
-    spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    request = {"dataset": "ds_1", "columns": ["age"], "method": method, "privacy": {"epsilon": 0.5}}
+    spec = price(row, StatisticRequest.model_validate_json(json.dumps(request)), SETTINGS).spec
     counts = np.maximum(age.counts, 0)
     counts *= N / counts.sum()
     std = stds_of(spec.method, spec.problem, spec.release_plan.plan)["histograms"]
@@ -228,5 +228,5 @@ def test_quoted_widths_of_quantiles_use_a_released_profile_of_the_same_declarati
         assert each.basis == "profile"
         assert each.width == pytest.approx(exact.high - exact.low)
     assert [each.width for each in quoted] != [each.width for each in even]
-    other = age.model_copy(update={"column": age.column.model_copy(update={"upper": 70.0})})
-    assert statistics.widths(spec, {"age": other}) == even, "a profile of another declaration is not used"
+    widened = age.model_copy(update={"column": age.column.model_copy(update={"upper": 70.0})})
+    assert statistics.widths(spec, {"age": widened}) == even, "a profile of another declaration is not used"

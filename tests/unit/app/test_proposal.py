@@ -20,7 +20,7 @@ def _parquet(path: Path, **columns: pa.Array) -> Path:
     return path
 
 
-def test_columns_of_parquet_by_their_types(tmp_path: Path) -> None:
+def test_columns_of_parquet_are_drafted_by_their_types(tmp_path: Path) -> None:
     file = _parquet(
         tmp_path / "typed.parquet",
         town=pa.array(["a", "b", None] * 10).dictionary_encode(),
@@ -29,15 +29,15 @@ def test_columns_of_parquet_by_their_types(tmp_path: Path) -> None:
         paid=pa.array([i / 7 for i in range(ROWS)]),
         flag=pa.array([True, False] * 15),
     )
-    found = drafted(file)
-    assert found.spec["columns"] == [
+    draft = drafted(file)
+    assert draft.spec["columns"] == [
         {"name": "town", "type": "category", "categories": ["a", "b"]},
         NUMBER | {"name": "born", "date": "days"},
         NUMBER | {"name": "seen", "date": "days"},
         NUMBER | {"name": "paid"},
         {"name": "flag", "type": "category", "categories": ["false", "true"]},
     ]
-    assert found.left_out == []
+    assert draft.left_out == []
 
 
 UNREAD = {
@@ -52,21 +52,21 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("kind", UNREAD)
-def test_a_column_that_no_server_reads_is_left_out(tmp_path: Path, kind: str) -> None:
-    found = drafted(_parquet(tmp_path / "some.parquet", odd=UNREAD[kind], x=pa.array(range(ROWS))))
-    assert (found.spec["columns"], found.left_out) == ([NUMBER | {"name": "x"}], ["odd"])
+def test_a_column_of_an_unsupported_type_is_left_out(tmp_path: Path, kind: str) -> None:
+    draft = drafted(_parquet(tmp_path / "some.parquet", odd=UNREAD[kind], x=pa.array(range(ROWS))))
+    assert (draft.spec["columns"], draft.left_out) == ([NUMBER | {"name": "x"}], ["odd"])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "windows-1252"])
-def test_the_dialect_of_a_file_as_it_is(tmp_path: Path, encoding: str) -> None:
+def test_the_draft_has_the_dialect_of_the_file(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "file.csv"
     file.write_bytes("town;größe\nKöln;1,5\nUlm;2,5\nBonn;3,5\n".encode(encoding))
-    found = drafted(file)
-    said = {"delimiter": ";", "decimal": ","} | ({} if encoding == "utf-8" else {"encoding": encoding})
-    assert found.spec["dialect"] == said
-    assert [column["name"] for column in found.spec["columns"]] == ["town", "größe"]
+    draft = drafted(file)
+    expected = {"delimiter": ";", "decimal": ","} | ({} if encoding == "utf-8" else {"encoding": encoding})
+    assert draft.spec["dialect"] == expected
+    assert [column["name"] for column in draft.spec["columns"]] == ["town", "größe"]
     assert hint(file, PLAIN) == f"Its delimiter is probably ';' and its encoding {encoding}."
-    assert hint(file, Dialect.model_validate(said)) == ""
+    assert hint(file, Dialect.model_validate(expected)) == ""
 
 
 def test_bytes_of_no_other_encoding_are_latin_1(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_bytes_of_no_other_encoding_are_latin_1(tmp_path: Path) -> None:
     assert drafted(file).spec["dialect"] == {"delimiter": ";", "encoding": "latin-1"}
 
 
-def test_of_what_cannot_be_unpacked_nothing_is_guessed(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_unpacked_has_no_hint_and_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "file.csv.gz"
     file.write_bytes(b"\x1f\x8b\x08 no more")
     assert hint(file, PLAIN) == ""
@@ -83,12 +83,12 @@ def test_of_what_cannot_be_unpacked_nothing_is_guessed(tmp_path: Path) -> None:
         drafted(file)
 
 
-def test_a_long_text_that_repeats_is_looked_at_once_and_left_out(tmp_path: Path) -> None:
+def test_a_long_repeated_text_is_read_once_and_left_out(tmp_path: Path) -> None:
     repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["x" * 2**20]))
     file = tmp_path / "long.parquet"
     pq.write_table(pa.table({"long": repeated, "x": pa.array(range(1000))}), file, compression="zstd")
-    before = pa.default_memory_pool().max_memory()
-    found = drafted(file)
-    assert found.left_out == ["long"]
-    assert [column["name"] for column in found.spec["columns"]] == ["x"]
-    assert pa.default_memory_pool().max_memory() - before < 2**27
+    memory_before = pa.default_memory_pool().max_memory()
+    draft = drafted(file)
+    assert draft.left_out == ["long"]
+    assert [column["name"] for column in draft.spec["columns"]] == ["x"]
+    assert pa.default_memory_pool().max_memory() - memory_before < 2**27

@@ -25,40 +25,40 @@ STEPS = st.lists(st.tuples(st.lists(st.sampled_from(ANALYSTS), max_size=8), st.i
 
 @pytest.mark.slow
 @given(slots=st.integers(1, 5), steps=STEPS)
-def test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_running(
+def test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running(
     slots: int, steps: list[tuple[list[str], int]]
 ) -> None:
-    """Bounded overtaking: the promise of the module, for any arrivals, any ends and any number of slots."""
-    lines: dict[str, list[int]] = {who: [] for who in ANALYSTS}
-    had: dict[str, int] = {}
+    """Bounded overtaking holds for any arrivals, any completions and any number of slots."""
+    lines: dict[str, list[int]] = {analyst: [] for analyst in ANALYSTS}
+    last_turns: dict[str, int] = {}
     running: list[str] = []
-    passed: Counter[tuple[str, str]] = Counter()  # (who waits, who began with no fewer running)
+    passed: Counter[tuple[str, str]] = Counter()  # (waiting analyst, analyst who began with as many running)
     number = turn = 0
     for arriving, ending in steps:
         del running[:ending]
-        for who in arriving:
-            lines[who].append(number := number + 1)
-        while len(running) < slots and (waiting := {who: line[0] for who, line in lines.items() if line}):
+        for analyst in arriving:
+            lines[analyst].append(number := number + 1)
+        while len(running) < slots and (waiting := {analyst: line[0] for analyst, line in lines.items() if line}):
             busy = Counter(running)
-            chosen = queue.first(waiting, busy, had)
-            assert busy[chosen] == min(busy[who] for who in waiting)
-            for who in set(waiting) - {chosen}:
-                passed[who, chosen] += busy[chosen] == busy[who]
-                assert passed[who, chosen] <= 1
-            passed.update({(chosen, who): -passed[chosen, who] for who in ANALYSTS})
+            chosen = queue.first(waiting, busy, last_turns)
+            assert busy[chosen] == min(busy[analyst] for analyst in waiting)
+            for analyst in set(waiting) - {chosen}:
+                passed[analyst, chosen] += busy[chosen] == busy[analyst]
+                assert passed[analyst, chosen] <= 1
+            passed.update({(chosen, analyst): -passed[chosen, analyst] for analyst in ANALYSTS})
             lines[chosen].pop(0)
             running.append(chosen)
-            had[chosen] = turn = turn + 1
+            last_turns[chosen] = turn = turn + 1
 
 
 def _claimed(world: World, count: int, limits: Limits = queue.NO_LIMITS) -> list[str]:
-    """Whose jobs that many looks begin, each by a server of its own; with one that goes on for each."""
-    found = []
+    """Return the analysts of the jobs that `count` servers claim, one after the other."""
+    analysts = []
     for _ in range(count):
         claim = attempts.claim(world.database, Holder(world.clock, float("inf")), (), limits)
         if claim is not None:
-            found.append(claim.job.analyst)
-    return found
+            analysts.append(claim.job.analyst)
+    return analysts
 
 
 @pytest.fixture
@@ -84,18 +84,18 @@ def test_one_slot_is_not_one_analysts(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_only_so_many_run_over_all_servers(world: World) -> None:
+def test_running_jobs_are_limited_over_all_servers(world: World) -> None:
     first, second = (world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}) for _ in range(2))
     bob = world.join("bob", first, second)
     for dataset, owner in ((first, world.analyst), (first, world.analyst), (second, world.analyst), (first, bob)):
         world.submit(dataset, owner=owner, privacy={"epsilon": 0.1})
     assert _claimed(world, 4, Limits(analyst=1)) == ["ada", "bob"]
-    assert _claimed(world, 4, Limits(dataset=2)) == ["ada"], "on the second one: two run on the first"
+    assert _claimed(world, 4, Limits(dataset=2)) == ["ada"], "two jobs run on the first dataset"
     assert _claimed(world, 4) == ["ada"]
 
 
-def test_only_so_many_wait(world: World) -> None:
-    """Refused before anything is charged; a key that is known is answered all the same."""
+def test_queued_jobs_are_limited(world: World) -> None:
+    """The refusal comes before the charge. A repeated idempotency key still returns its job."""
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     settings = Settings(home=world.settings.home, max_queued_per_analyst=2, max_queued_per_dataset=3)
     bob = world.join("bob", dataset)
@@ -119,8 +119,8 @@ def test_only_so_many_wait(world: World) -> None:
 
 
 @pytest.mark.usefixtures("each_database")
-def test_whoever_is_chosen_is_chosen_by_the_rule(world: World) -> None:
-    """By the rule in the module's words over all jobs, however the database goes about it."""
+def test_the_claimed_job_is_that_of_the_rule(world: World) -> None:
+    """The claimed job is that of the module's rule, applied in Python to all jobs."""
     rng = Random(5)
     datasets = [world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}) for _ in range(4)]
     people = [world.analyst, *(world.join(name, *datasets) for name in ANALYSTS[1:])]
@@ -128,33 +128,33 @@ def test_whoever_is_chosen_is_chosen_by_the_rule(world: World) -> None:
     chosen = []
     for _ in range(40):
         lines = [(rng.choice(people).id, rng.choice(datasets)) for _ in range(rng.randint(0, 12))]
-        held = [(rng.choice(people).id, rng.choice(datasets)) for _ in range(rng.randint(0, 3))]
-        had = {who.id: turn for turn, who in enumerate(rng.sample(people, rng.randint(0, 4)), 1)}
+        running = [(rng.choice(people).id, rng.choice(datasets)) for _ in range(rng.randint(0, 3))]
+        last_turns = {who.id: turn for turn, who in enumerate(rng.sample(people, rng.randint(0, 4)), 1)}
         frozen = set(rng.sample(datasets, rng.randint(0, 2)))
         limits = Limits(rng.choice((None, 1, 2)), rng.choice((None, 1, 2)))
-        replace_jobs(world, lines, held, had, frozen)
+        replace_jobs(world, lines, running, last_turns, frozen)
         with world.database.read() as connection:
-            found = queue.claimable(connection, ["lives"], (), limits)
-        chosen.append(None if found is None else found.number - 1)
-        assert chosen[-1] == _by_the_rule(lines, held, had, frozen, limits)
+            job = queue.claimable(connection, ["lives"], (), limits)
+        chosen.append(None if job is None else job.number - 1)
+        assert chosen[-1] == _by_the_rule(lines, running, last_turns, frozen, limits)
     assert chosen.count(None) > 3
-    assert len(set(chosen)) > 5, "all sorts were tried"
+    assert len(set(chosen)) > 5, "many different jobs were chosen"
 
 
 def _by_the_rule(
     lines: list[tuple[str, str]],
-    held: list[tuple[str, str]],
-    had: dict[str, int],
+    running: list[tuple[str, str]],
+    last_turns: dict[str, int],
     frozen: set[str],
     limits: Limits,
 ) -> int | None:
-    """The place in the line of the job that is next."""
-    most = (limits.analyst or 99, limits.dataset or 99)
-    busy, crowded = Counter(who for who, _ in held), Counter(on for _, on in held)
+    """Return the position in the queue of the next job."""
+    limit = (limits.analyst or 99, limits.dataset or 99)
+    busy, crowded = Counter(who for who, _ in running), Counter(on for _, on in running)
     may = [
-        (busy[who], had.get(who, 0), place)
+        (busy[who], last_turns.get(who, 0), place)
         for place, (who, on) in enumerate(lines)
-        if on not in frozen and busy[who] < most[0] and crowded[on] < most[1]
+        if on not in frozen and busy[who] < limit[0] and crowded[on] < limit[1]
     ]
     return min(may)[2] if may else None
 

@@ -31,21 +31,21 @@ def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
     return quote_of(priced(row, **changes), row)
 
 
-def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
-    return found.outlook(Standing(row.state))
+def quote_of(quoted_price: pricing.Priced, row: DatasetRow) -> Quote:
+    return quoted_price.outlook(Standing(row.state))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
-    """The code, and what it says."""
+    """Return the code and the message of the refusal."""
     with pytest.raises(ApiError) as raised:
         priced(row, settings, **changes)
     details = raised.value.details()
     return details.code, f"{details.detail} {[v.where + ' ' + v.what for v in details.violations or []]}"
 
 
-def classes(found: pricing.Priced) -> tuple[str, ...] | None:
-    assert isinstance(found.spec.design, Design)
-    return found.spec.design.classes
+def classes(quoted_price: pricing.Priced) -> tuple[str, ...] | None:
+    assert isinstance(quoted_price.spec.design, Design)
+    return quoted_price.spec.design.classes
 
 
 class TestDefaults:
@@ -54,10 +54,10 @@ class TestDefaults:
         assert classes(priced()) == ("<=50K", ">50K")
 
     def test_more_than_two_categories_by_softmax(self) -> None:
-        found = priced(target="color")
-        assert (found.spec.problem.loss.name, found.spec.problem.outputs) == ("softmax", 3)
-        assert classes(found) == ("red", "green", "blue")
-        assert found.spec.model_dump()["problem"]["loss"] == {"classes": 3, "name": "softmax"}
+        quoted_price = priced(target="color")
+        assert (quoted_price.spec.problem.loss.name, quoted_price.spec.problem.outputs) == ("softmax", 3)
+        assert classes(quoted_price) == ("red", "green", "blue")
+        assert quoted_price.spec.model_dump()["problem"]["loss"] == {"classes": 3, "name": "softmax"}
 
     def test_a_number_by_squares(self) -> None:
         assert priced(target="age").spec.problem.loss.name == "squared"
@@ -71,7 +71,7 @@ class TestDefaults:
         for name in ("auto", "dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"):
             assert None not in quoted(method={"name": name}).model_dump()["method"].values()
 
-    def test_the_row_norm_is_what_the_schema_implies(self) -> None:
+    def test_the_row_norm_is_derived_from_the_schema(self) -> None:
         assert quoted().row_norm == math.sqrt(4 + 1)  # age, sex, color, only; the intercept
         assert quoted(row_norm=1.0).row_norm == 1.0
         assert quoted(row_norm=1e6).row_norm == math.sqrt(4 + 1)
@@ -82,9 +82,9 @@ class TestDefaults:
         assert quoted(features=["age"], target="color").dimension == 3 * 2
 
 
-@pytest.mark.parametrize("asked", ["auto", "dp_gd", "dp_svrg", "localization", "objective_perturbation"])
-def test_a_method_is_resolved_once(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor by `auto`, for the one that it takes and for those that it compares it with."""
+@pytest.mark.parametrize("method_name", ["auto", "dp_gd", "dp_svrg", "localization", "objective_perturbation"])
+def test_a_method_is_resolved_once(method_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This includes `auto` and the methods that it compares."""
     resolved: list[str] = []
 
     def counted(kind: Any) -> Any:
@@ -98,14 +98,14 @@ def test_a_method_is_resolved_once(asked: str, monkeypatch: pytest.MonkeyPatch) 
 
     for kind in get_args(Method):
         monkeypatch.setattr(kind, "resolve", counted(kind))
-    loss: dict[str, Any] = {"loss": {"name": "hinge"}} if asked == "localization" else {}
-    found = priced(method={"name": asked}, **loss)
-    assert found.spec.method.name in resolved
+    loss: dict[str, Any] = {"loss": {"name": "hinge"}} if method_name == "localization" else {}
+    quoted_price = priced(method={"name": method_name}, **loss)
+    assert quoted_price.spec.method.name in resolved
     assert len(set(resolved)) == len(resolved)
 
 
 class TestPrice:
-    def test_states_what_is_asked_with_how_much_noise(self) -> None:
+    def test_a_quote_states_the_queries_and_their_noise(self) -> None:
         quote = quoted(method={"name": "dp_gd", "steps": 50})
         query, *moments = quote.queries
         assert (query.name, query.count, query.mechanism) == ("gradient", 50, {"name": "gaussian"})
@@ -117,17 +117,20 @@ class TestPrice:
         assert query.noise_std == pytest.approx(query.noise_multiplier * quote.gradient_bound / 20_000, rel=1e-3)
         assert quote.gradient_bound == quote.row_norm
 
-    def test_says_how_rows_are_prepared_and_why(self) -> None:
+    def test_a_quote_states_the_preparation_and_its_reason(self) -> None:
         by_default = quoted(method={"name": "dp_gd"})
         assert by_default.preparation is not None
         assert by_default.preparation.name == "private"
         assert "standardized coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
-        for asked, reason in (({"preparation": {"name": "declared"}}, "requested"), ({"row_norm": 0.5}, "clipped")):
-            kept = quoted(method={"name": "dp_gd"}, **asked)
-            assert kept.preparation is not None
-            assert kept.preparation.name == "declared"
-            assert reason in kept.preparation.reason
+        for method_name, reason in (
+            ({"preparation": {"name": "declared"}}, "requested"),
+            ({"row_norm": 0.5}, "clipped"),
+        ):
+            kept_as_declared = quoted(method={"name": "dp_gd"}, **method_name)
+            assert kept_as_declared.preparation is not None
+            assert kept_as_declared.preparation.name == "declared"
+            assert reason in kept_as_declared.preparation.reason
 
     def test_states_that_candidates_and_regression_tables_prepare_rows_themselves(self) -> None:
         body = {**REQUEST, "candidates": [{"method": {"name": "dp_gd"}}, {}], "repeats": 2}
@@ -147,14 +150,14 @@ class TestPrice:
         code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
         assert (code, "standardizes rows itself" in text) == ("unsupported_combination", True)
 
-    def test_auto_keeps_a_slope_limit_for_numbers_and_says_how(self) -> None:
+    def test_auto_keeps_a_slope_limit_for_numbers_and_states_the_reason(self) -> None:
         quote = quoted(target="age", features=["sex", "color"], slope_limit=0.25)
         assert (quote.method.name, quote.slope_limit) == ("dp_gd", 0.25)
         assert quote.gradient_bound == 0.25 * quote.row_norm
         assert "adaptive_gd" in quote.reason
         assert quoted(target="age", features=["sex", "color"]).method.name == "adaptive_gd"
 
-    def test_a_problem_that_there_is_none_of_is_refused(self) -> None:
+    def test_a_degenerate_problem_is_refused(self) -> None:
         code, text = refused(domain={"name": "simplex"}, features=[])
         assert (code, "a single point" in text) == ("unsupported_combination", True)
         code, text = refused(row_norm=1e-300)
@@ -162,7 +165,7 @@ class TestPrice:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
-    def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
+    def test_the_quote_of_the_printed_form_states_its_larger_noise(self, name: str) -> None:
         printed, safeguarded = (
             quoted(method={"name": name, "form": f, "batch": 400}) for f in ("printed", "safeguarded")
         )
@@ -171,21 +174,21 @@ class TestPrice:
         assert printed.gradient_evaluations == safeguarded.gradient_evaluations
         assert step.noise_std > 2 * safeguarded.queries[1].noise_std
 
-    def test_the_cost_is_the_filters(self) -> None:
+    def test_the_cost_is_computed_by_the_filter(self) -> None:
         row = dataset()
-        found = priced(row)
-        assert found.cost == row.state.filter.cost(found.planned.release.plan)
+        quoted_price = priced(row)
+        assert quoted_price.cost == row.state.filter.cost(quoted_price.planned.release.plan)
 
-    def test_what_remains_is_what_the_ledger_says_after_the_charge(self) -> None:
+    def test_the_remaining_budget_equals_the_ledgers_after_the_charge(self) -> None:
         row = dataset()
-        found = priced(row)
-        quote = quote_of(found, row)
+        quoted_price = priced(row)
+        quote = quote_of(quoted_price, row)
         assert quote.fits
         assert quote.remaining.epsilon == 3.0
-        assert found.cost is not None
-        after, _ = advance(row.state, Charged("job_1", found.cost, found.guarantee), "now")
+        assert quoted_price.cost is not None
+        state_after, _ = advance(row.state, Charged("job_1", quoted_price.cost, quoted_price.guarantee), "now")
         assert quote.remaining_after is not None
-        assert quote.remaining_after.epsilon == pricing.remaining(Standing(after)).epsilon < 3.0
+        assert quote.remaining_after.epsilon == pricing.remaining(Standing(state_after)).epsilon < 3.0
 
     def test_one_that_does_not_fit_is_still_priced(self) -> None:
         quote = quoted(privacy={"epsilon": 3.5})
@@ -194,9 +197,9 @@ class TestPrice:
 
     def test_a_quote_charges_nothing(self) -> None:
         row = dataset()
-        before: LedgerState = row.state
+        state_before: LedgerState = row.state
         assert quoted(row) == quoted(row)
-        assert row.state == before
+        assert row.state == state_before
 
 
 class TestForecast:
@@ -209,12 +212,12 @@ class TestForecast:
         assert "Proven" in forecast.statement
 
     def test_more_steps_take_longer(self) -> None:
-        few, many = (quoted(method={"name": "dp_gd", "steps": steps}).forecast for steps in (10, 1000))
-        assert few is not None
-        assert many is not None
-        assert many.seconds > 50 * few.seconds
+        short, long = (quoted(method={"name": "dp_gd", "steps": steps}).forecast for steps in (10, 1000))
+        assert short is not None
+        assert long is not None
+        assert long.seconds > 50 * short.seconds
 
-    def test_auto_says_why_and_samples_only_where_the_filter_can_pay(self) -> None:
+    def test_auto_states_its_reason_and_samples_only_if_the_filter_can_charge_it(self) -> None:
         huge: dict[str, Any] = {"features": ["age"], "privacy": {"epsilon": 1.0}}
         settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
         chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
@@ -227,11 +230,11 @@ class TestWarnings:
         assert any("1/n" in text for text in quoted(dataset(rows=1000, delta=1e-3)).warnings)
         assert quoted().warnings == []
 
-    def test_of_a_model_that_will_be_a_constant(self) -> None:
-        """A quote warns if the noise is so large that the method will release a constant. dp_gd never does so."""
-        few = dataset(rows=20)
-        assert [text for text in quoted(few).warnings if "constant" in text]
-        assert not quoted(few, method={"name": "dp_gd"}).warnings
+    def test_a_quote_warns_of_a_model_that_will_be_a_constant(self) -> None:
+        """The warning depends on the noise and the method; dp_gd never releases a constant."""
+        small = dataset(rows=20)
+        assert [text for text in quoted(small).warnings if "constant" in text]
+        assert not quoted(small, method={"name": "dp_gd"}).warnings
 
     def test_of_the_candidates_of_a_tuning_that_will_be_a_constant(self) -> None:
         """The noise of a candidate's own run decides."""
@@ -259,7 +262,7 @@ class TestRefusals:
             ({"target": "color", "positive": "red", "loss": {"name": "softmax"}}, "body.positive"),
         ],
     )
-    def test_what_the_declaration_does_not_hold(self, changes: dict[str, Any], where: str) -> None:
+    def test_requests_that_do_not_fit_the_declaration(self, changes: dict[str, Any], where: str) -> None:
         code, text = refused(**changes)
         assert code == "invalid_request"
         assert where in text
@@ -288,10 +291,10 @@ class TestRefusals:
             "batch above n",
         ],
     )
-    def test_what_the_theory_does_not_cover(self, changes: dict[str, Any]) -> None:
+    def test_combinations_without_a_proof(self, changes: dict[str, Any]) -> None:
         code, text = refused(**changes)
         assert code == "unsupported_combination"
-        assert len(text) > 20, "it says why"
+        assert len(text) > 20, "the text states the reason"
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -301,13 +304,15 @@ class TestRefusals:
             ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),
         ],
     )
-    def test_a_loss_that_does_not_fit_is_told_what_does(self, changes: dict[str, Any], words: list[str]) -> None:
+    def test_the_error_about_an_unsuitable_loss_names_suitable_ones(
+        self, changes: dict[str, Any], words: list[str]
+    ) -> None:
         code, text = refused(**changes)
         assert code == "unsupported_combination"
         for word in words:
             assert word.lower() in text.lower()
 
-    def test_gaussian_noise_asked_for_by_name_under_pure(self) -> None:
+    def test_gaussian_noise_under_a_pure_filter(self) -> None:
         method = {"name": "output_perturbation", "noise": "gaussian"}
         code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method=method)
         assert code == "method_filter_mismatch"
@@ -352,22 +357,26 @@ class TestRefusals:
             (ValueError("dp_svrg needs a smooth loss"), "unsupported_combination"),
         ],
     )
-    def test_what_the_lower_floors_refuse(self, error: Exception, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_errors_of_the_solvers_are_refusals(
+        self, error: Exception, code: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def plan(*_: Any, **__: Any) -> None:
             raise error
 
         monkeypatch.setattr("solvers.plan", plan)
-        found, text = refused()
-        assert found == code
+        refusal_code, text = refused()
+        assert refusal_code == code
         assert str(error)[1:] in text
 
 
 class TestWork:
-    """Counted, not timed: composing a privacy loss distribution is what a quote's time goes into."""
+    """Tests that count compositions of privacy loss distributions, which take most of a quote's time."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("method", "most"), [("dp_gd", 0), ("dp_svrg", 14)])  # 0 and 7 today
-    def test_of_the_first_and_the_next(self, method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(("method", "largest_count"), [("dp_gd", 0), ("dp_svrg", 14)])  # 0 and 7 today
+    def test_a_repeated_quote_composes_nothing(
+        self, method: str, largest_count: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         composed: list[float] = []
         epsilon_of = PldAccountant.epsilon
 
@@ -376,18 +385,18 @@ class TestWork:
             return epsilon_of(self, plan, delta)
 
         monkeypatch.setattr(PldAccountant, "epsilon", counted)
-        for epsilon in (0.3117, 0.3118, 0.3119):  # of no other test: nothing is cached
+        for epsilon in (0.3117, 0.3118, 0.3119):  # no other test has these, so nothing is cached
             composed.clear()
             quoted(privacy={"epsilon": epsilon}, method={"name": method})
-            assert len(composed) <= most
-            assert bool(composed) == bool(most), "what is counted is what runs"
+            assert len(composed) <= largest_count
+            assert bool(composed) == bool(largest_count), "the counted method is the one that runs"
             composed.clear()
             quoted(privacy={"epsilon": epsilon}, method={"name": method})
             assert composed == []
 
 
 @pytest.mark.slow
-def test_a_tuning_whose_receipt_cannot_be_signed_has_no_price() -> None:
+def test_a_tuning_whose_receipt_would_be_too_large_is_not_priced() -> None:
     """Review: 256 candidates were priced, charged and run, and nothing could be released."""
 
     def tuned(count: int, repeats: int) -> pricing.Priced:
@@ -399,10 +408,10 @@ def test_a_tuning_whose_receipt_cannot_be_signed_has_no_price() -> None:
         tuned(256, 1)
     details = raised.value.details()
     assert (details.code, "fewer candidates" in str(details.detail)) == ("out_of_range", True)
-    found = tuned(100, 2).spec
+    spec = tuned(100, 2).spec
     facts: dict[str, Any] = {
-        "method": found.stated,
-        "release_plan": found.release_plan,
-        "transcript": found.release_plan.plan,
+        "method": spec.stated,
+        "release_plan": spec.release_plan,
+        "transcript": spec.release_plan.plan,
     }
     assert receipt.sign(make(**facts), KEY)

@@ -14,20 +14,22 @@ from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval
 from purse.wire.statistics import CategoryShares, CovarianceResult, MeansResult, NumberMean, ReleasedStatistic, Result
 
-SAME = Interval(value=0.5, low=0.0, high=1.0)
+INTERVAL = Interval(value=0.5, low=0.0, high=1.0)
 PRIVACY = PrivacyStatement.model_construct(epsilon=1.0, delta=1e-6)
 
 
 def _statistic(result: Result) -> bytes:
-    found = ReleasedStatistic.model_construct(kind="statistic", dataset="ds", result=result, job="job", privacy=PRIVACY)
-    return found.model_dump_json().encode()
+    statistic = ReleasedStatistic.model_construct(
+        kind="statistic", dataset="ds", result=result, job="job", privacy=PRIVACY
+    )
+    return statistic.model_dump_json().encode()
 
 
 def _covariance(columns: int) -> CovarianceResult:
     names = [f"column {number}" for number in range(columns)]
-    matrix, cells = [[1.0] * columns] * columns, [[SAME] * columns] * columns
-    same: dict[str, Any] = {"covariance": matrix, "noise_std": matrix, "correlation": cells}
-    return CovarianceResult(name="covariance", columns=names, means=[SAME] * columns, **same)
+    matrix, cells = [[1.0] * columns] * columns, [[INTERVAL] * columns] * columns
+    matrices: dict[str, Any] = {"covariance": matrix, "noise_std": matrix, "correlation": cells}
+    return CovarianceResult(name="covariance", columns=names, means=[INTERVAL] * columns, **matrices)
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +47,9 @@ def _any_statement(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wide_covariance_shows_its_first_rows_and_columns() -> None:
     content = _statistic(_covariance(100))
     assert len(content) < MOST_BYTES
-    found = view("statistic", content, {})
-    table, _ = found.tables
-    assert found.is_all
+    page = view("statistic", content, {})
+    table, _ = page.tables
+    assert page.is_all
     assert len(table.heads) == 1 + MOST_COLUMNS
     assert {len(row) for row in table.rows} == {1 + MOST_COLUMNS}
     assert len(table.rows) == MOST_CELLS // len(table.heads)
@@ -72,14 +74,14 @@ def test_a_release_that_is_too_large_to_be_read_for_a_page_is_left_to_its_file()
     assert view("statistic", content, {}) == releases.View(is_all=False)
 
 
-def test_many_tables_and_long_ones_are_cut() -> None:
-    numbers = [NumberMean(column=f"number {number}", mean=SAME) for number in range(MOST_ROWS + 7)]
+def test_long_lists_of_tables_and_long_tables_are_cut() -> None:
+    numbers = [NumberMean(column=f"number {number}", mean=INTERVAL) for number in range(MOST_ROWS + 7)]
     category = CategoryColumn(name="kind", type="category", categories=[f"part {part}" for part in range(600)])
-    shares = CategoryShares(column=category, shares=[SAME] * 601)
+    shares = CategoryShares(column=category, shares=[INTERVAL] * 601)
     means = MeansResult(name="means", numbers=numbers, categories=[shares] * 9)
-    found = view("statistic", _statistic(means), {})
-    assert not found.is_all
-    assert found.tables[0].left_out == 7
-    assert found.tables[1].left_out == 601 - MOST_ROWS
-    cells = [len(table.rows) * len(table.heads) for table in found.tables]
+    page = view("statistic", _statistic(means), {})
+    assert not page.is_all
+    assert page.tables[0].left_out == 7
+    assert page.tables[1].left_out == 601 - MOST_ROWS
+    cells = [len(table.rows) * len(table.heads) for table in page.tables]
     assert MOST_OF_PAGE <= sum(cells) < MOST_OF_PAGE + MOST_CELLS

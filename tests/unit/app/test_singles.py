@@ -22,7 +22,7 @@ from solvers.losses import Squared
 from solvers.problem import Problem
 
 Vector = NDArray[np.float64]
-LEAST = 2.0**-126
+SMALLEST_NORMAL = 2.0**-126
 
 
 def column(lower: float, upper: float, origin: float | None = None, scale: float | None = None) -> NumberColumn:
@@ -45,28 +45,44 @@ COLUMNS = [
 
 
 def codes(of: NumberColumn) -> Vector:
-    """All kinds that there are of a column's codes, its ends first."""
+    """Return codes of a column of every kind: first its ends, then edge cases, then random codes."""
     rng, (low, high) = np.random.default_rng(1), of.code_range
     inside = np.concatenate(
         (rng.uniform(low, high, 1000), 2.0 ** rng.uniform(-300, 0, 1000) * rng.choice([-1, 1], 1000))
     )
-    near = np.array([np.nextafter(low, 1), np.nextafter(high, -1), 0.0, LEAST, -LEAST, LEAST * (1 - 2**-30), LEAST / 2])
-    return np.clip(np.concatenate(([low, high], near, inside)), low, high)
+    edge_cases = np.array(
+        [
+            np.nextafter(low, 1),
+            np.nextafter(high, -1),
+            0.0,
+            SMALLEST_NORMAL,
+            -SMALLEST_NORMAL,
+            SMALLEST_NORMAL * (1 - 2**-30),
+            SMALLEST_NORMAL / 2,
+        ]
+    )
+    return np.clip(np.concatenate(([low, high], edge_cases, inside)), low, high)
 
 
 @pytest.mark.parametrize("of", COLUMNS, ids=repr)
-def test_a_single_is_in_the_range_to_the_last_bit_and_the_nearest_that_is(of: NumberColumn) -> None:
+def test_a_single_is_the_nearest_one_inside_the_exact_range(of: NumberColumn) -> None:
     within, x, (low, high) = ends([of]), codes(of), of.code_range
     assert within.dtype == np.float32
-    found = single(x[:, None], within)[:, 0]
-    assert found.dtype == np.float32
-    assert ((found.astype(float) >= low) & (found.astype(float) <= high)).all()
-    assert ((found == 0) | (np.abs(found) >= np.float32(LEAST))).all(), "no processor reads these more slowly"
+    singles = single(x[:, None], within)[:, 0]
+    assert singles.dtype == np.float32
+    assert ((singles.astype(float) >= low) & (singles.astype(float) <= high)).all()
+    assert ((singles == 0) | (np.abs(singles) >= np.float32(SMALLEST_NORMAL))).all(), (
+        "subnormal numbers would be slow to read"
+    )
     nearest = x.astype(np.float32)
-    moved = found != nearest
-    assert not (moved & (np.abs(x) >= LEAST) & (nearest.astype(float) >= low) & (nearest.astype(float) <= high)).any()
-    gap = np.maximum(np.spacing(np.maximum(np.abs(nearest), np.float32(LEAST))).astype(float), LEAST)
-    assert (np.abs(found - x) <= gap).all()
+    moved = singles != nearest
+    assert not (
+        moved & (np.abs(x) >= SMALLEST_NORMAL) & (nearest.astype(float) >= low) & (nearest.astype(float) <= high)
+    ).any()
+    gap = np.maximum(
+        np.spacing(np.maximum(np.abs(nearest), np.float32(SMALLEST_NORMAL))).astype(float), SMALLEST_NORMAL
+    )
+    assert (np.abs(singles - x) <= gap).all()
 
 
 def test_categories_alone_have_no_numbers() -> None:

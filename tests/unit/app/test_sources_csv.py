@@ -32,9 +32,9 @@ def read(folder: Path, content: bytes, columns: Sequence[Column] = COLUMNS, most
     """The stored matrix of a file, as an array."""
     file = folder / "upload"
     file.write_bytes(content)
-    made = folder / "columns"
-    rows, _ = stage(file, Reading(columns, most_rows=most_bytes // (8 * len(columns))), made)
-    matrix = stored_matrix(made)
+    destination = folder / "columns"
+    rows, _ = stage(file, Reading(columns, most_rows=most_bytes // (8 * len(columns))), destination)
+    matrix = stored_matrix(destination)
     assert matrix.shape == (rows, len(columns))
     return matrix
 
@@ -98,7 +98,7 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
     ],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} bytes",
 )
-def test_a_file_that_is_no_csv_is_refused_and_not_quoted(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_file_that_is_not_csv_is_refused_and_not_quoted(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason) as caught:
         read(tmp_path, content)
     assert SECRET not in str(caught.value)
@@ -116,30 +116,30 @@ def test_a_declared_column_that_is_not_there_once_is_named(tmp_path: Path, conte
     assert repr(COLUMNS[index].name) in caught.value.detail
 
 
-def test_what_would_unfold_too_far_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_too_many_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TooLarge, match="2 rows"):
         read(tmp_path, b"x,c\n" + b"1,red\n" * 3, most_bytes=47)
 
 
-def test_records_keep_their_places_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_keep_their_positions_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
     n = 20_000
     column = NumberColumn(name="x", type="number", lower=0.0, upper=float(n))
     lines = [f'"{i}","{"é" * (i % 7)}\n"' for i in range(n)]
-    found = read(tmp_path, ("x,more\n" + "\n".join(lines)).encode(), [column])
-    assert np.array_equal(found[:, 0], (2 * np.arange(n) - n) / n)
+    matrix = read(tmp_path, ("x,more\n" + "\n".join(lines)).encode(), [column])
+    assert np.array_equal(matrix[:, 0], (2 * np.arange(n) - n) / n)
 
 
 @pytest.mark.parametrize(("delimiter", "quote"), [(",", '"'), ("|", "'")])
-def test_a_doubled_quote_ends_no_record_wherever_blocks_end(
+def test_a_doubled_quote_does_not_end_a_record_at_any_block_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delimiter: str, quote: str
 ) -> None:
     text = 'x,c\n1,"say ""no"",\nthen ""\n"""\n2,a""b\n"""\n",red\n4,blue\n'
     (tmp_path / "file").write_text(text.replace('"', quote).replace(",", delimiter))
 
     def records() -> list[tuple[str, int]]:
-        found = csv.batches(tmp_path / "file", COLUMNS[:1], Dialect(delimiter=delimiter, quote=quote))
-        return [(x, batch.line(i)) for batch in found for i, x in enumerate(batch.columns[0].to_pylist())]
+        batches = csv.batches(tmp_path / "file", COLUMNS[:1], Dialect(delimiter=delimiter, quote=quote))
+        return [(x, batch.line(i)) for batch in batches for i, x in enumerate(batch.columns[0].to_pylist())]
 
     for size in range(32, len(text)):
         monkeypatch.setattr(csv, "BLOCK_BYTES", size)
@@ -153,12 +153,12 @@ def test_the_number_of_a_ragged_record_counts_across_blocks(tmp_path: Path, monk
         read(tmp_path, b"x,c\n" + b'1,"two\nlines"\n' * 5000 + b"1,2,3\n")
 
 
-def test_the_name_of_the_folder_and_all_else_in_the_file_are_not_stored(tmp_path: Path) -> None:
+def test_undeclared_columns_are_not_stored(tmp_path: Path) -> None:
     content = b"c,x,name\n" + b"red,0,s3cr3t\n" * 50
     read(tmp_path, content)
-    made = sorted((tmp_path / "columns").iterdir())
-    assert [path.name for path in made] == ["codes.npy", "meta.json", "numbers.npy"]
-    assert all(SECRET.encode() not in path.read_bytes() for path in made)
+    paths = sorted((tmp_path / "columns").iterdir())
+    assert [path.name for path in paths] == ["codes.npy", "meta.json", "numbers.npy"]
+    assert all(SECRET.encode() not in path.read_bytes() for path in paths)
     assert (tmp_path / "columns" / "numbers.npy").stat().st_size == 128 + 50 * 8
     assert (tmp_path / "columns" / "codes.npy").stat().st_size == 128 + 50
 
@@ -183,16 +183,16 @@ next(kept)
 
 
 @pytest.mark.slow
-def test_a_process_that_gives_up_a_file_midway_ends_by_itself(tmp_path: Path) -> None:
-    """Refused in the middle, dropped in the middle, and still open at the end: no thread is left that waits."""
-    before, after = b"1,red\n" * 10**6, b"1,red\n" * 10**6
+def test_a_process_that_abandons_a_file_midway_exits(tmp_path: Path) -> None:
+    """No thread waits after a refusal in the middle, a dropped reader, or a quote that does not close."""
+    first_rows, last_rows = b"1,red\n" * 10**6, b"1,red\n" * 10**6
     contents = {"ragged": b"1\n", "no text": b"1,\xff\n", "open": b'1,"\n', "dropped": b""}
     for name, odd in contents.items():
-        (tmp_path / name).write_bytes(b"x,c\n" + before + odd + after)
+        (tmp_path / name).write_bytes(b"x,c\n" + first_rows + odd + last_rows)
     program = [sys.executable, "-c", _GIVE_UP, *(str(tmp_path / name) for name in contents)]
     for _ in range(2):
-        ended = subprocess.run(program, check=True, capture_output=True, text=True, timeout=PATIENCE)
-        ragged, no_text, unclosed, dropped = ended.stdout.splitlines()
+        result = subprocess.run(program, check=True, capture_output=True, text=True, timeout=PATIENCE)
+        ragged, no_text, unclosed, dropped = result.stdout.splitlines()
         assert (ragged, dropped) == ("Line 1000002 has 1 fields; the header has 2.", "dropped 2")
         assert "UTF-8" in no_text
         assert "not close" in unclosed
@@ -235,8 +235,8 @@ _RECORDS = st.lists(st.tuples(st.text(max_size=6), st.text(max_size=6)), min_siz
 
 def _csv(records: Sequence[tuple[str, str]]) -> bytes:
     def field(text: str) -> str:
-        kept = text.replace("\0", "")
-        return '"' + kept.replace('"', '""') + '"'
+        cleaned = text.replace("\0", "")
+        return '"' + cleaned.replace('"', '""') + '"'
 
     lines = [f"{field(x)},{field(c)}" for x, c in records]
     return ("x,c\n" + "\n".join(lines) + "\n").encode(errors="replace")
@@ -249,11 +249,13 @@ def test_replacing_one_record_changes_one_row(
     tmp_path_factory: pytest.TempPathFactory, records: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     place = data.draw(st.integers(0, len(records) - 1))
-    other = data.draw(st.tuples(st.sampled_from(["", "7", "1e400", "x", "-1"]), st.sampled_from(["", "red", "é"])))
-    replaced = [*records[:place], other, *records[place + 1 :]]
-    before = read(tmp_path_factory.mktemp("before"), _csv(records))
-    after = read(tmp_path_factory.mktemp("after"), _csv(replaced))
-    assert before.shape == after.shape == (len(records), 2)
+    replacement = data.draw(
+        st.tuples(st.sampled_from(["", "7", "1e400", "x", "-1"]), st.sampled_from(["", "red", "é"]))
+    )
+    replaced = [*records[:place], replacement, *records[place + 1 :]]
+    original_rows = read(tmp_path_factory.mktemp("before"), _csv(records))
+    replaced_rows = read(tmp_path_factory.mktemp("after"), _csv(replaced))
+    assert original_rows.shape == replaced_rows.shape == (len(records), 2)
     elsewhere = np.arange(len(records)) != place
-    assert np.array_equal(before[elsewhere], after[elsewhere])
-    assert np.array_equal(after[[place]], read(tmp_path_factory.mktemp("alone"), _csv([other])))
+    assert np.array_equal(original_rows[elsewhere], replaced_rows[elsewhere])
+    assert np.array_equal(replaced_rows[[place]], read(tmp_path_factory.mktemp("alone"), _csv([replacement])))

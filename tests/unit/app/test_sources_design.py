@@ -44,15 +44,17 @@ def spec(*columns: dict[str, Any]) -> DatasetSpec:
     return DatasetSpec.model_validate_json(json.dumps(SPEC | ({"columns": list(columns)} if columns else {})))
 
 
-def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
-    request = {"dataset": "ds", "target": "sex", "privacy": {"epsilon": 1.0}} | asked
-    return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(request)))
+def design(fields: dict[str, Any], *columns: dict[str, Any]) -> Design:
+    body = {"dataset": "ds", "target": "sex", "privacy": {"epsilon": 1.0}} | fields
+    return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(body)))
 
 
-def load(made: Design, folder: Path) -> tuple[Floats, Floats]:
-    """X, unfolded, and y."""
-    coded, y = load_design(made, folder, folder)
-    problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
+def load(job_design: Design, folder: Path) -> tuple[Floats, Floats]:
+    """Return X as a dense matrix, and y."""
+    coded, y = load_design(job_design, folder, folder)
+    problem = Problem(
+        Squared(), n=len(y), d=job_design.d, row_norm=job_design.columns.row_norm, columns=job_design.columns
+    )
     return rows_of(Data.coded(coded, y, problem)), y
 
 
@@ -65,8 +67,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path) -> None:
-    made = design({})
-    X, y = load(made, folder)
+    job_design = design({})
+    X, y = load(job_design, folder)
     assert X.tolist() == [
         [-1.0, 1, 0, 0, 0, 1],
         [1.0, 0, 1, 0, 0, 1],
@@ -75,102 +77,102 @@ def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path) -> None:
         [0.0, 0, 0, 0, 1, 1],
     ]
     assert y.tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
-    assert (made.d, made.widths, made.row_norm) == (6, (1, 4), math.sqrt(3))
+    assert (job_design.d, job_design.widths, job_design.row_norm) == (6, (1, 4), math.sqrt(3))
     assert X.flags.c_contiguous
-    assert made.split(np.arange(6.0)) == ([0.0, 1.0, 2.0, 3.0, 4.0], 5.0)
+    assert job_design.split(np.arange(6.0)) == ([0.0, 1.0, 2.0, 3.0, 4.0], 5.0)
     with pytest.raises(ValueError, match="each column"):
-        made.split(np.arange(5.0))
+        job_design.split(np.arange(5.0))
 
 
-def test_features_come_in_the_order_asked_for(folder: Path) -> None:
-    made = design({"features": ["city", "age"]})
-    X, _ = load(made, folder)
+def test_features_have_the_requested_order(folder: Path) -> None:
+    job_design = design({"features": ["city", "age"]})
+    X, _ = load(job_design, folder)
     assert X[0].tolist() == [1, 0, 0, 0, -1.0, 1]
-    assert [feature.name for feature in made.features] == ["city", "age"]
+    assert [feature.name for feature in job_design.features] == ["city", "age"]
 
 
-def test_no_features_leave_the_intercept_alone(folder: Path) -> None:
-    made = design({"target": "age", "features": []})
-    X, y = load(made, folder)
+def test_without_features_only_the_intercept_is_trained(folder: Path) -> None:
+    job_design = design({"target": "age", "features": []})
+    X, y = load(job_design, folder)
     assert X.tolist() == [[1.0]] * 5
     assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
-    assert (made.d, made.row_norm, made.features) == (1, 1.0, ())
-    assert made.split(np.array([0.25])) == ([], 0.25)
+    assert (job_design.d, job_design.row_norm, job_design.features) == (1, 1.0, ())
+    assert job_design.split(np.array([0.25])) == ([], 0.25)
 
 
 def test_a_number_target_is_its_code(folder: Path) -> None:
-    made = design({"target": "age"})
-    X, y = load(made, folder)
+    job_design = design({"target": "age"})
+    X, y = load(job_design, folder)
     assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
     assert X.shape == (5, 3 + 4 + 1)
-    assert made.classes is None
+    assert job_design.classes is None
 
 
-def test_a_missing_target_is_its_first_category_and_a_default_is_itself(folder: Path, tmp_path: Path) -> None:
+def test_a_missing_target_is_replaced_by_its_default_or_first_category(folder: Path, tmp_path: Path) -> None:
     first = design({"positive": "f"})
     assert load(first, folder)[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
     assert first.classes == ("m", "f")
     declared = SEX | {"default": "m"}
     (tmp_path / "upload").write_bytes(FILE)
     store(tmp_path / "upload", Reading(spec(AGE, declared, CITY).columns), tmp_path / "columns")
-    made = design({}, AGE, declared, CITY)
-    assert load(made, tmp_path / "columns")[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
+    job_design = design({}, AGE, declared, CITY)
+    assert load(job_design, tmp_path / "columns")[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
 
 
-def test_a_positive_one_of_more_than_two_categories_is_told_from_the_rest(folder: Path) -> None:
-    made = design({"target": "city", "positive": "Rome"})
-    assert made.classes == ("not Rome", "Rome")
-    assert (made.outputs, made.size) == (1, made.d)
-    assert load(made, folder)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
+def test_a_positive_category_of_several_is_classified_against_all_others(folder: Path) -> None:
+    job_design = design({"target": "city", "positive": "Rome"})
+    assert job_design.classes == ("not Rome", "Rome")
+    assert (job_design.outputs, job_design.size) == (1, job_design.d)
+    assert load(job_design, folder)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
 
 
-@pytest.mark.parametrize("asked", [{}, {"loss": {"name": "softmax"}}, {"loss": {"name": "softmax", "classes": 3}}])
-def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], folder: Path) -> None:
-    made = design({"target": "city", **asked})
-    assert made.classes == ("Oslo", "Rome", "Lima")
-    assert (made.outputs, made.d, made.size) == (3, 5, 15)
-    assert load(made, folder)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
-    coefficients, intercept = made.split(np.arange(15.0))
+@pytest.mark.parametrize("settings", [{}, {"loss": {"name": "softmax"}}, {"loss": {"name": "softmax", "classes": 3}}])
+def test_more_than_two_categories_have_a_class_each(settings: dict[str, Any], folder: Path) -> None:
+    job_design = design({"target": "city", **settings})
+    assert job_design.classes == ("Oslo", "Rome", "Lima")
+    assert (job_design.outputs, job_design.d, job_design.size) == (3, 5, 15)
+    assert load(job_design, folder)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
+    coefficients, intercept = job_design.split(np.arange(15.0))
     assert coefficients == [[0.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0], [10.0, 11.0, 12.0, 13.0]]
     assert intercept == [4.0, 9.0, 14.0]
     with pytest.raises(ValueError, match="each class"):
-        made.split(np.arange(5.0))
+        job_design.split(np.arange(5.0))
 
 
-def test_two_categories_may_be_told_apart_by_softmax(folder: Path) -> None:
-    made = design({"loss": {"name": "softmax"}})
-    assert (made.classes, made.outputs) == (("f", "m"), 2)
-    assert load(made, folder)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+def test_two_categories_may_be_classified_by_softmax(folder: Path) -> None:
+    job_design = design({"loss": {"name": "softmax"}})
+    assert (job_design.classes, job_design.outputs) == (("f", "m"), 2)
+    assert load(job_design, folder)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> None:
     declared = CITY | {"default": "Lima"}
     (tmp_path / "upload").write_bytes(FILE)
     store(tmp_path / "upload", Reading(spec(AGE, SEX, declared).columns), tmp_path / "columns")
-    made = design({"target": "city"}, AGE, SEX, declared)
-    assert load(made, tmp_path / "columns")[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
+    job_design = design({"target": "city"}, AGE, SEX, declared)
+    assert load(job_design, tmp_path / "columns")[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
-def test_only_the_target_declared_leaves_the_intercept(tmp_path: Path) -> None:
+def test_if_only_the_target_is_declared_only_the_intercept_is_trained(tmp_path: Path) -> None:
     (tmp_path / "upload").write_bytes(FILE)
     store(tmp_path / "upload", Reading(spec(SEX).columns), tmp_path / "columns")
-    made = design({}, SEX)
-    X, _ = load(made, tmp_path / "columns")
-    assert (made.d, made.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
+    job_design = design({}, SEX)
+    X, _ = load(job_design, tmp_path / "columns")
+    assert (job_design.d, job_design.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
 
 
-@pytest.mark.parametrize("asked", [None, 0.5, 1e6])
-def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float | None) -> None:
-    made = design({"row_norm": asked} if asked else {})
+@pytest.mark.parametrize("row_norm", [None, 0.5, 1e6])
+def test_the_norm_of_every_possible_record_is_at_most_the_schemas_bound(row_norm: float | None) -> None:
+    job_design = design({"row_norm": row_norm} if row_norm else {})
     coded = itertools.product((-1.0, 0.3, 1.0), range(4))
     numbers, codes = (np.array(part) for part in zip(*coded, strict=True))
     rows = Coded(numbers[:, None], codes[:, None].astype(np.uint8), (0, 0))
-    problem = Problem(Squared(), n=12, d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
-    implied = math.sqrt(len(made.features) + 1)
+    problem = Problem(Squared(), n=12, d=job_design.d, row_norm=job_design.columns.row_norm, columns=job_design.columns)
+    implied = math.sqrt(len(job_design.features) + 1)
     assert np.linalg.norm(rows_of(Data.coded(rows, np.zeros(12), problem)), axis=1).max() == pytest.approx(
         implied, rel=1e-14
     )
-    assert made.row_norm == min(implied, asked or implied)
+    assert job_design.row_norm == min(implied, row_norm or implied)
 
 
 def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -> None:
@@ -181,23 +183,23 @@ def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_file_that_says_what_a_record_is_is_in_the_checksum(folder: Path, tmp_path: Path) -> None:
-    before = checksum(folder)
+def test_the_checksum_covers_every_file_that_determines_a_record(folder: Path, tmp_path: Path) -> None:
+    checksum_before = checksum(folder)
     for name in (META, NUMBERS, CODES):
         copy = tmp_path / name
         shutil.copytree(folder, copy)
-        assert checksum(copy) == before
+        assert checksum(copy) == checksum_before
         data = (copy / name).read_bytes()
         (copy / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-        assert checksum(copy) != before
+        assert checksum(copy) != checksum_before
 
 
-def test_codes_take_as_few_bytes_as_their_column_needs(tmp_path: Path) -> None:
-    many = CITY | {"name": "many", "categories": [f"v{i}" for i in range(300)]}
-    few = CITY | {"name": "few", "categories": [f"v{i}" for i in range(255)]}
+def test_codes_are_stored_in_the_smallest_integer_type(tmp_path: Path) -> None:
+    wide = CITY | {"name": "many", "categories": [f"v{i}" for i in range(300)]}
+    narrow = CITY | {"name": "few", "categories": [f"v{i}" for i in range(255)]}
     lines = [b"many,few,age"] + [b"v%d,v%d,%d" % (i % 301, i % 256, i % 100) for i in range(1000)]
     (tmp_path / "upload").write_bytes(b"\n".join(lines) + b"\n")
-    store(tmp_path / "upload", Reading(spec(few, AGE, many).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(narrow, AGE, wide).columns), tmp_path / "columns")
     stored = np.load(tmp_path / "columns" / CODES)
     assert (stored.dtype, stored.shape) == (np.uint8, (1000, 3))
     assert np.load(tmp_path / "columns" / NUMBERS).shape == (1000, 1)
@@ -216,7 +218,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda stored: stored[:-1], "different numbers of rows"),
         (lambda stored: stored[:, :-1], "declared width"),
@@ -226,11 +228,11 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     ],
 )
 def test_stored_files_of_another_length_width_or_type_are_refused(
-    folder: Path, tmp_path: Path, name: str, change: Callable[[Any], Any], said: str
+    folder: Path, tmp_path: Path, name: str, change: Callable[[Any], Any], message: str
 ) -> None:
     shutil.copytree(folder, tmp_path / "changed")
     np.save(tmp_path / "changed" / name, change(np.load(folder / name)))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         open_coded(tmp_path / "changed")
 
 
@@ -244,7 +246,7 @@ def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "what"),
+    ("fields", "field", "message"),
     [
         ({"target": "gone"}, "target", "declared column: age, sex, city, one$"),
         ({"features": ["gone"]}, "features", "declared columns: age, sex, city, one$"),
@@ -258,20 +260,22 @@ def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: 
         ({"target": "city", "positive": "Rome", "loss": {"name": "softmax"}}, "positive", "left out"),
     ],
 )
-def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field: str, what: str) -> None:
-    with pytest.raises(DesignError, match=what) as caught:
-        design(asked, AGE, SEX, CITY, CITY | {"name": "one", "categories": ["yes"]})
+def test_the_error_names_the_field_that_does_not_fit_the_declaration(
+    fields: dict[str, Any], field: str, message: str
+) -> None:
+    with pytest.raises(DesignError, match=message) as caught:
+        design(fields, AGE, SEX, CITY, CITY | {"name": "one", "categories": ["yes"]})
     assert caught.value.field == field
     assert "gone" not in str(caught.value)
 
 
 def test_a_single_category_may_be_the_positive_one(tmp_path: Path) -> None:
-    one = CITY | {"name": "one", "categories": ["yes"]}
+    constant = CITY | {"name": "one", "categories": ["yes"]}
     (tmp_path / "upload").write_bytes(b"age,one\n1,yes\n2,no\n")
-    store(tmp_path / "upload", Reading(spec(AGE, one).columns), tmp_path / "columns")
-    made = design({"target": "one", "positive": "yes"}, AGE, one)
-    assert made.classes == ("not yes", "yes")
-    assert load(made, tmp_path / "columns")[1].tolist() == [1.0, 1.0]
+    store(tmp_path / "upload", Reading(spec(AGE, constant).columns), tmp_path / "columns")
+    job_design = design({"target": "one", "positive": "yes"}, AGE, constant)
+    assert job_design.classes == ("not yes", "yes")
+    assert load(job_design, tmp_path / "columns")[1].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.slow
@@ -285,5 +289,5 @@ def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
     with pytest.raises(DesignError, match="262144 columns"):
         Table.of(spec(*wide))
     assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * (2**14 + 1) + 1)
-    made = design({}, SEX, *wide[:15])
-    assert made.d == 15 * (2**14 + 1) + 1
+    job_design = design({}, SEX, *wide[:15])
+    assert job_design.d == 15 * (2**14 + 1) + 1

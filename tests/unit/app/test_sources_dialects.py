@@ -54,29 +54,29 @@ EXPECTED = [[0.25, 1.0], [-1.0, 0.0], [0.0, 3.0]]
         ({"nulls": ["NA", "-99"]}, "x,c\n2.5,dört; büş\n-10, red\n -99 ,NA\n"),
     ],
 )
-def test_a_dialect_says_what_the_default_one_says(tmp_path: Path, dialect: dict[str, Any], text: str) -> None:
+def test_a_file_in_any_dialect_is_read_as_in_the_default_one(
+    tmp_path: Path, dialect: dict[str, Any], text: str
+) -> None:
     assert read(tmp_path / "file", text.encode(), **dialect) == EXPECTED
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-15", "gb18030"])
-def test_an_encoding_is_undone_before_anything_is_read(
-    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_decoded_before_it_is_parsed(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "BLOCK_BYTES", 31)
     text = "x,c\n2.5,dört; büş\n-10,red\n,\n".replace("ş", "ş" if encoding != "iso-8859-15" else "s")
-    found = read(tmp_path / "file", text.encode(encoding), encoding=encoding)
-    assert found == (EXPECTED if encoding != "iso-8859-15" else [[0.25, 3.0], *EXPECTED[1:]])
+    rows = read(tmp_path / "file", text.encode(encoding), encoding=encoding)
+    assert rows == (EXPECTED if encoding != "iso-8859-15" else [[0.25, 3.0], *EXPECTED[1:]])
 
 
 @pytest.mark.parametrize("text", ["x", "x,c\n2.5,red\n"])
-def test_utf_16_says_in_which_order_its_bytes_are(tmp_path: Path, text: str) -> None:
-    """Without the mark at its beginning the file is refused, as one of another encoding is."""
+def test_utf_16_without_a_byte_order_mark_is_refused(tmp_path: Path, text: str) -> None:
+    """A file without the mark is refused like a file in another encoding."""
     with pytest.raises(Unreadable, match="UTF-16"):
         read(tmp_path / "file", text.encode("utf-16-le"), encoding="utf-16")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lambda text: pa.compress(text, "zstd", asbytes=True)])
-def test_a_packed_file_is_what_it_unfolds_to_and_no_more_than_may_be(tmp_path: Path, pack: Any) -> None:
+def test_a_packed_file_is_unpacked_up_to_the_size_limit(tmp_path: Path, pack: Any) -> None:
     text = "x,c\n" + "2.5,dört; büş\n-10,red\n,\n" * 5000
     assert read(tmp_path / "file", pack(text.encode())) == EXPECTED * 5000
     reading = Reading(COLUMNS, most_bytes=len(text.encode()) - 1)
@@ -130,15 +130,15 @@ _DIALECTS = st.sampled_from(
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(_DIALECTS, st.lists(st.none() | _NUMBERISH | st.dates().map(str), max_size=8))
-def test_in_any_dialect_a_code_is_the_same_in_any_company_and_in_a_prediction(
+def test_in_any_dialect_a_code_does_not_depend_on_other_values_and_equals_that_of_a_prediction(
     dialect: Dialect, values: list[str | None]
 ) -> None:
     day = X.model_copy(update={"date": "day"})
     for column in (X, COLUMNS[1], day):
-        made = encoder(column, dialect)
-        alone = [tuple(part[0] for part in made.read(pa.array([value], pa.string()))) for value in values]
+        column_encoder = encoder(column, dialect)
+        alone = [tuple(part[0] for part in column_encoder.read(pa.array([value], pa.string()))) for value in values]
         for company in (pa.array(values, pa.string()), pa.array(values, pa.string()).dictionary_encode()):
-            assert list(zip(*made.read(company), strict=True)) == alone
+            assert list(zip(*column_encoder.read(company), strict=True)) == alone
         assert encode(column, values, dialect).tolist() == [code for code, _ in alone]
 
 
@@ -161,12 +161,12 @@ def test_in_any_dialect_a_code_is_the_same_in_any_company_and_in_a_prediction(
         ("%Y-%m-%d", "٢٠٢٤-01-02", None),
     ],
 )
-def test_a_date_is_a_day_that_there_is_in_the_declared_format(form: str, text: str, moment: dt.datetime | None) -> None:
+def test_a_date_is_an_existing_day_in_the_declared_format(form: str, text: str, moment: dt.datetime | None) -> None:
     assert Dialect(date_format=form).date_format == form
-    [found] = dates.parsed(pa.array([text]), form)
-    assert np.isnat(found) if moment is None else found == np.datetime64(moment)
+    [parsed_time] = dates.parsed(pa.array([text]), form)
+    assert np.isnat(parsed_time) if moment is None else parsed_time == np.datetime64(moment)
     [seconds] = numbers([text], form, "seconds")
-    assert math.isnan(seconds) if moment is None else seconds == found.astype(np.int64)
+    assert math.isnan(seconds) if moment is None else seconds == parsed_time.astype(np.int64)
 
 
 @pytest.mark.slow
@@ -186,14 +186,14 @@ def test_parts_of_a_date_are_those_of_the_calendar(moment: dt.datetime) -> None:
     }
     text = dates.parsed(pa.array([moment.isoformat(), "no"]), "%Y-%m-%dT%H:%M:%S")
     typed = dates.typed(pa.array([moment, None], pa.timestamp("s")))
-    for wanted, value in expected.items():
-        seen = numbers([moment, None], "%Y", wanted)  # type: ignore[arg-type]
-        for found in (part(text, wanted), part(typed, wanted), seen):  # type: ignore[arg-type]
-            assert found[0] == value
-            assert math.isnan(found[1])
+    for part_name, value in expected.items():
+        own_part = numbers([moment, None], "%Y", part_name)  # type: ignore[arg-type]
+        for parts in (part(text, part_name), part(typed, part_name), own_part):  # type: ignore[arg-type]
+            assert parts[0] == value
+            assert math.isnan(parts[1])
 
 
-def test_what_is_no_moment_is_missing() -> None:
+def test_values_that_are_not_valid_times_are_missing() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: its NaT is not tried")
     east, west = (dt.timezone(dt.timedelta(hours=hours)) for hours in (3, -3))
     none = [
@@ -225,13 +225,13 @@ def test_what_is_no_moment_is_missing() -> None:
         {"date_format": "%"},
     ],
 )
-def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_contradictory_dialect_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         Dialect(**wrong)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "what"),
+    ("wrong", "message"),
     [
         ({"targets": ["z"]}, "must name declared columns"),
         ({"max_unparsed": {"z": 0.5}}, "must name declared columns"),
@@ -241,15 +241,15 @@ def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> Non
         ({"unit": {"column": "who", "max_rows": 2}}, "must not be stored"),
     ],
 )
-def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], what: str) -> None:
+def test_a_spec_whose_file_options_do_not_fit_its_columns_is_refused(wrong: dict[str, Any], message: str) -> None:
     columns = [X.model_copy(update={"source": "who"}), COLUMNS[1]]
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    with pytest.raises(ValueError, match=what):
+    with pytest.raises(ValueError, match=message):
         DatasetSpec.model_validate(fields | wrong)
 
 
 @pytest.mark.parametrize(
-    ("bound", "dialect", "what"),
+    ("bound", "dialect", "message"),
     [
         (
             "100.000",
@@ -261,15 +261,17 @@ def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], wh
         ("12.5", {}, r"columns.0.upper\s+must be a number, not text. Write 12.5 as"),
     ],
 )
-def test_a_bound_written_as_text_is_refused_with_its_readings(bound: str, dialect: dict[str, Any], what: str) -> None:
+def test_a_bound_written_as_text_is_refused_with_its_readings(
+    bound: str, dialect: dict[str, Any], message: str
+) -> None:
     columns = [{"name": "x", "type": "number", "lower": 0, "upper": bound}]
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    with pytest.raises(ValueError, match=what):
+    with pytest.raises(ValueError, match=message):
         DatasetSpec.model_validate(fields | {"dialect": dialect})
 
 
 @pytest.mark.parametrize(
-    ("date", "said", "number"),
+    ("date", "text", "number"),
     [
         ("days", "2020-01-01", 18262),
         ("days", "0001-01-01", -719_162),
@@ -279,20 +281,20 @@ def test_a_bound_written_as_text_is_refused_with_its_readings(bound: str, dialec
         ("seconds", "1969-12-31T23:59:59", -1),
     ],
 )
-def test_a_bound_said_as_a_date_is_the_number_of_that_date(date: str, said: str, number: int) -> None:
-    """The same column, byte for byte, and the number that a value of that date is read as."""
-    told = {"name": "x", "type": "number", "lower": -1e6 * 86_400, "upper": 1e7 * 86_400, "date": date}
+def test_a_bound_given_as_a_date_is_the_number_of_that_date(date: str, text: str, number: int) -> None:
+    """The column equals the one declared by the number, and a value of that date is read as the number."""
+    declared = {"name": "x", "type": "number", "lower": -1e6 * 86_400, "upper": 1e7 * 86_400, "date": date}
     ends = ("lower", "upper", "default", "origin")
     for end in ends:
-        read = [NumberColumn.model_validate_json(json.dumps(told | {end: v}), strict=True) for v in (said, number)]
+        read = [NumberColumn.model_validate_json(json.dumps(declared | {end: v}), strict=True) for v in (text, number)]
         assert read[0].model_dump_json() == read[1].model_dump_json()
         assert getattr(read[0], end) == number
-    form = "%Y-%m-%d" + ("T%H:%M:%S" if said.count(":") == 2 else "T%H:%M" if "T" in said else "")
-    assert dates.read([said], form, read[0].date or "days").tolist() == [number]
+    form = "%Y-%m-%d" + ("T%H:%M:%S" if text.count(":") == 2 else "T%H:%M" if "T" in text else "")
+    assert dates.read([text], form, read[0].date or "days").tolist() == [number]
 
 
 @pytest.mark.parametrize(
-    ("fields", "what"),
+    ("fields", "message"),
     [
         ({"date": "days", "lower": "2020-13-01"}, "lower must be a number or an ISO date"),
         ({"date": "days", "upper": "18262"}, "upper must be a number or an ISO date"),
@@ -307,10 +309,10 @@ def test_a_bound_said_as_a_date_is_the_number_of_that_date(date: str, said: str,
         ({"date": "days", "lower": "2021-01-01", "upper": "2020-01-01"}, "lower must be below upper"),
     ],
 )
-def test_a_bound_that_is_no_date_is_refused(fields: dict[str, Any], what: str) -> None:
-    told = {"name": "x", "type": "number", "lower": 0, "upper": 20_000} | fields
-    with pytest.raises(ValueError, match=what):
-        NumberColumn.model_validate_json(json.dumps(told), strict=True)
+def test_a_bound_that_is_not_a_date_is_refused(fields: dict[str, Any], message: str) -> None:
+    declared = {"name": "x", "type": "number", "lower": 0, "upper": 20_000} | fields
+    with pytest.raises(ValueError, match=message):
+        NumberColumn.model_validate_json(json.dumps(declared), strict=True)
 
 
 def test_columns_that_say_nothing_of_their_file_are_written_as_they_ever_were() -> None:
@@ -329,7 +331,7 @@ def test_columns_that_say_nothing_of_their_file_are_written_as_they_ever_were() 
     ],
 )
 @pytest.mark.parametrize("size", [64, 2**20])
-def test_what_is_wrong_with_a_file_is_said_with_its_line(
+def test_errors_of_a_file_name_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, line: int, size: int
 ) -> None:
     encoding = "windows-1252" if b"\x81" in content else "utf-8"
@@ -406,13 +408,13 @@ def test_each_value_has_one_fate(tmp_path: Path) -> None:
         (["n/a"], "Add texts that mean a missing value to the dialect's `nulls`."),
     ],
 )
-def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) -> None:
+def test_each_cure_states_what_to_do(tmp_path: Path, values: list[str], cure: str) -> None:
     [_, column] = counted(tmp_path / "file", "x,c\n" + "".join(f"1,{value}\n" for value in values)).columns
     assert column.outcomes[0].cure == f"The file contains {' and '.join(values)}. {cure}"
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "hint"),
     [
         ("2024-01-02", "`date`"),
         ("1,5", "',' as the dialect's `decimal`"),
@@ -421,9 +423,9 @@ def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) ->
         ("12 kg", "Write plain numbers"),
     ],
 )
-def test_a_number_that_is_written_otherwise_has_a_cure(tmp_path: Path, value: str, said: str) -> None:
+def test_the_cure_of_an_unparsed_number_names_the_dialect_option(tmp_path: Path, value: str, hint: str) -> None:
     [column, _] = counted(tmp_path / "file", f'x,c\n"{value}",red\n').columns
-    assert said in (column.outcomes[0].cure or "")
+    assert hint in (column.outcomes[0].cure or "")
 
 
 _CELLS = st.tuples(

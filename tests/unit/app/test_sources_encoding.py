@@ -27,8 +27,8 @@ def category(*categories: str, default: str | None = None, name: str = "c") -> C
     return CategoryColumn(name=name, type="category", categories=list(categories), default=default)
 
 
-def codes(made: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
-    return made.read(pa.array(values, kind))[0].tolist()
+def codes(column_encoder: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
+    return column_encoder.read(pa.array(values, kind))[0].tolist()
 
 
 X = encoder(number())
@@ -82,13 +82,13 @@ def test_a_number_with_an_origin_is_coded_from_there(coding: dict[str, Any], val
 
 
 @pytest.mark.parametrize(("value", "code"), [(5e-324, 0.0), (-1e-310, 0.0), (1e-91, 0.0), (1e-90, 1e-90), (-1.0, -1.0)])
-def test_no_code_is_so_near_to_0_that_products_with_it_take_longer(value: float, code: float) -> None:
-    """One record of subnormal numbers took twenty times the time of any other."""
+def test_very_small_codes_become_0(value: float, code: float) -> None:
+    """Products with subnormal numbers are slow: such a record once took twenty times as long as others."""
     column = NumberColumn(name="x", type="number", lower=-1.0, upper=1.0, origin=0.0)
     assert codes(encoder(column), [repr(value)]) == encode(column, [value]).tolist() == [code]
 
 
-def test_an_origin_lies_within_the_bounds_and_a_scale_goes_with_it() -> None:
+def test_an_origin_outside_the_bounds_or_a_scale_without_one_is_refused() -> None:
     wrongs: list[dict[str, Any]] = [{"origin": -1.0}, {"origin": 11.0}, {"scale": 2.0}, {"origin": 1.0, "scale": 0.0}]
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"origin|scale"):
@@ -98,9 +98,9 @@ def test_an_origin_lies_within_the_bounds_and_a_scale_goes_with_it() -> None:
 def test_a_new_column_of_zeros_and_ones_is_coded_from_its_lower_end() -> None:
     settled = [number(*ends).settled() for ends in ((0.0, 1.0), (4.0, 5.0), (0.0, 2.0), (0.5, 1.5), (-1.0, 1.0))]
     assert [column.coding for column in settled] == [(0.0, 1.0), (4.0, 1.0), None, None, None]
-    assert number(0.0, 1.0).code_range == (-1.0, 1.0)  # as an older dataset has it
-    kept = NumberColumn(name="x", type="number", lower=0.0, upper=1.0, origin=0.5)
-    assert kept.settled() == kept
+    assert number(0.0, 1.0).code_range == (-1.0, 1.0)  # the coding of older datasets
+    older = NumberColumn(name="x", type="number", lower=0.0, upper=1.0, origin=0.5)
+    assert older.settled() == older
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_new_column_of_zeros_and_ones_is_coded_from_its_lower_end() -> None:
         *("5%", "$5", "1e99999999999999999999", "Inf", "1f", "1L", "(5)", "5-"),
     ],
 )
-def test_what_is_no_finite_decimal_becomes_the_default(text: str) -> None:
+def test_text_that_is_not_a_finite_decimal_becomes_the_default(text: str) -> None:
     assert codes(X, [text]) == [0.0]
     assert codes(encoder(number(default=2.5)), [text]) == [-0.5]
 
@@ -154,7 +154,7 @@ def test_a_category_is_its_position_and_other_comes_last(
     assert codes(C, values, kind) == expected
 
 
-def test_a_categorys_default_takes_the_place_of_other() -> None:
+def test_the_default_of_a_category_replaces_other() -> None:
     assert codes(encoder(category("a", "b", default="b")), ["a", "b", "x", None]) == [0, 1, 1, 1]
 
 
@@ -177,12 +177,12 @@ _BOUNDS = st.tuples(_FLOATS, _FLOATS).filter(lambda pair: pair[0] < pair[1])
 @pytest.mark.slow
 @given(_BOUNDS, st.lists(st.floats(), min_size=1, max_size=20))
 def test_every_code_of_a_number_lies_in_the_unit_interval(bounds: tuple[float, float], values: list[float]) -> None:
-    made = NumberEncoder(number(*bounds))
-    found = made.read(pa.array(values))[0]
-    assert np.all(np.abs(found) <= 1.0)
-    assert made.read(pa.array(bounds))[0].tolist() == [-1.0, 1.0]
+    column_encoder = NumberEncoder(number(*bounds))
+    encoded = column_encoder.read(pa.array(values))[0]
+    assert np.all(np.abs(encoded) <= 1.0)
+    assert column_encoder.read(pa.array(bounds))[0].tolist() == [-1.0, 1.0]
     finite = sorted(value for value in values if math.isfinite(value))
-    assert np.all(np.diff(made.read(pa.array(finite, pa.float64()))[0]) >= 0)
+    assert np.all(np.diff(column_encoder.read(pa.array(finite, pa.float64()))[0]) >= 0)
 
 
 @pytest.mark.parametrize("bounds", [(-1e150, 1e150), (0.0, 5e-324), (1e149, math.nextafter(1e149, math.inf))])
@@ -198,12 +198,12 @@ _TEXTS = st.lists(st.none() | _NUMBERISH | st.sampled_from(["red", " red", "dark
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(_TEXTS)
-def test_a_code_is_the_same_in_any_company(values: list[str | None]) -> None:
-    for made in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):
-        alone = [codes(made, [value], pa.string())[0] for value in values]
-        assert codes(made, values, pa.string()) == alone
+def test_a_code_does_not_depend_on_other_values(values: list[str | None]) -> None:
+    for column_encoder in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):
+        alone = [codes(column_encoder, [value], pa.string())[0] for value in values]
+        assert codes(column_encoder, values, pa.string()) == alone
         dictionary = pa.array(values, pa.string()).dictionary_encode()
-        assert made.read(dictionary)[0].tolist() == alone
+        assert column_encoder.read(dictionary)[0].tolist() == alone
 
 
 @pytest.mark.slow
@@ -230,11 +230,11 @@ def test_columns_are_found_by_exact_name_first_and_by_trimmed_name_then() -> Non
 
 
 @pytest.mark.parametrize(
-    ("names", "index", "what"),
+    ("names", "index", "message"),
     [(["a"], 0, "is not in"), (["b"], 1, "is not in"), (["a", "b", "a"], 1, "once"), (["a", "b ", " b"], 0, "once")],
 )
-def test_a_column_that_is_missing_or_there_twice_is_named(names: list[str], index: int, what: str) -> None:
-    with pytest.raises(Mismatch, match=what) as caught:
+def test_the_error_names_a_column_that_is_missing_or_repeated(names: list[str], index: int, message: str) -> None:
+    with pytest.raises(Mismatch, match=message) as caught:
         locate(names, [category("x", name="b"), number(name="a")])
     assert caught.value.index == index
     assert repr("ba"[index]) in caught.value.detail

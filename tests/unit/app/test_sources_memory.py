@@ -73,11 +73,11 @@ def csv(path: Path, megabytes: int, width: int = 20) -> Path:
 @pytest.mark.slow
 def test_csv(tmp_path: Path, read: Read) -> None:
     columns = [number(f"x{i}") for i in range(20)]
-    few, small = read(csv(tmp_path / "small", 20), *columns)
-    many, large = read(csv(tmp_path / "large", 60), *columns)
-    assert many == 3 * few
-    assert large - small < 40 * MiB
-    assert large < 500 * MiB
+    small_rows, small_peak = read(csv(tmp_path / "small", 20), *columns)
+    large_rows, large_peak = read(csv(tmp_path / "large", 60), *columns)
+    assert large_rows == 3 * small_rows
+    assert large_peak - small_peak < 40 * MiB
+    assert large_peak < 500 * MiB
 
 
 @pytest.mark.slow
@@ -101,9 +101,9 @@ def test_parquet(tmp_path: Path, read: Read) -> None:
         with pq.ParquetWriter(path, batch.schema) as writer:
             for _ in range(groups):
                 writer.write_table(batch)
-        rows, most = read(path, *columns)
+        rows, peak = read(path, *columns)
         assert rows == groups * 2**16
-        peaks.append(most)
+        peaks.append(peak)
     assert peaks[1] - peaks[0] < 45 * MiB
     assert peaks[1] < 400 * MiB
 
@@ -127,64 +127,64 @@ def packed(file: Path, values: pa.Array, **how: Any) -> Path:
 def test_a_long_text_that_repeats_is_not_copied_for_each_of_its_rows(
     tmp_path: Path, read: Read, column: dict[str, Any]
 ) -> None:
-    """13 KiB of Parquet took 2.5 GB: examples of values that do not parse were written out, row by row."""
+    """A Parquet file of 13 KiB once took 2.5 GB: values that could not be parsed were copied for each row."""
     repeats = pa.array([0] * 1000, pa.int32())
     longest = pa.DictionaryArray.from_arrays(repeats, texts(1, 4 * MiB))
-    rows, most = read(packed(tmp_path / "longest", longest), column)
+    rows, peak = read(packed(tmp_path / "longest", longest), column)
     assert rows == 1000
-    assert most < 350 * MiB
+    assert peak < 350 * MiB
     beyond = pa.DictionaryArray.from_arrays(repeats, texts(1, 16 * MiB))
-    error, most = read(packed(tmp_path / "beyond", beyond), column)
+    error, peak = read(packed(tmp_path / "beyond", beyond), column)
     assert error == "Unreadable"
-    assert most < 350 * MiB
+    assert peak < 350 * MiB
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"use_dictionary": False}])
-def test_texts_that_unfold_too_far_in_one_row_group_are_not_decoded(
+def test_a_row_group_whose_texts_unfold_to_too_many_bytes_is_not_decoded(
     tmp_path: Path, read: Read, how: dict[str, Any]
 ) -> None:
-    error, most = read(packed(tmp_path / "file", texts(60, 4 * MiB), **how), WORD)
+    error, peak = read(packed(tmp_path / "file", texts(60, 4 * MiB), **how), WORD)
     assert error == "TooLarge"
-    assert most < 250 * MiB
+    assert peak < 250 * MiB
 
 
 @pytest.mark.slow
-def test_the_texts_of_few_row_groups_are_in_memory_at_the_same_time(tmp_path: Path, read: Read) -> None:
-    """A batch went on through row groups until it had its rows, and held the dictionary of each."""
+def test_few_row_groups_have_their_texts_in_memory_at_the_same_time(tmp_path: Path, read: Read) -> None:
+    """A batch once read row groups until it was full, and kept the dictionary of each in memory."""
     with pq.ParquetWriter(
         tmp_path / "file", pa.schema([("x", pa.string())]), compression="zstd", dictionary_pagesize_limit=2**30
     ) as writer:
         for _ in range(30):
             writer.write_table(pa.table({"x": texts(12, 4 * MiB)}))
-    rows, most = read(tmp_path / "file", WORD)
+    rows, peak = read(tmp_path / "file", WORD)
     assert rows == 360
-    assert most < 1000 * MiB
+    assert peak < 1000 * MiB
 
 
 def test_a_text_encoding_whose_lengths_unfold_without_bound_is_refused(tmp_path: Path, read: Read) -> None:
-    """A page of 106 bytes says that it has 2^29 empty texts: their lengths alone took 2 GiB."""
+    """A page of 106 bytes claims 2^29 empty texts, whose lengths alone once took 2 GiB."""
     table = pa.table({"x": ["y" * 100]}, schema=pa.schema([pa.field("x", pa.string(), nullable=False)]))
     how: dict[str, Any] = {"column_encoding": {"x": "DELTA_LENGTH_BYTE_ARRAY"}, "compression": "none"}
     pq.write_table(table, tmp_path / "file", use_dictionary=False, write_statistics=False, **how)
     whole = (tmp_path / "file").read_bytes()
     at = whole.index(b"y" * 100)
     count = b"\x80\x80\x80\x80\x02"  # 2^29
-    said = count + b"\x01" + count + b"\0\0\0"
+    header = count + b"\x01" + count + b"\0\0\0"
     begin = at - 6  # the block's size, its parts and the values, the first length, the least difference, a width
-    (tmp_path / "file").write_bytes(whole[:begin] + said.ljust(at + 100 - begin, b"\0") + whole[at + 100 :])
-    error, most = read(tmp_path / "file", WORD)
+    (tmp_path / "file").write_bytes(whole[:begin] + header.ljust(at + 100 - begin, b"\0") + whole[at + 100 :])
+    error, peak = read(tmp_path / "file", WORD)
     assert error == "Mismatch"
-    assert most < 250 * MiB
+    assert peak < 250 * MiB
 
 
-def test_a_footer_that_decodes_to_too_much_is_not_decoded(tmp_path: Path, read: Read) -> None:
-    """Three bytes of it were a column chunk of 700 bytes: a footer of 64 MiB took 15 GB."""
+def test_a_footer_that_decodes_to_too_many_bytes_is_not_decoded(tmp_path: Path, read: Read) -> None:
+    """Three bytes of the footer decode to a column chunk of 700 bytes: 64 MiB once took 15 GB."""
     chunks = b"\x19\xfc\xe8\x07" + b"\x26\0\0" * 1000  # a list of 1,000 column chunks
     groups = (chunks + b"\x16\0\x16\0\0") * 700
     schema = b"\x48\x01r\x15\x02\0" + b"\x15\x0a\x25\0\x18\x01x\0"  # a root and one double
     footer = b"\x15\x02\x19\x2c" + schema + b"\x16\0\x19\xfc\xbc\x05" + groups + b"\0"
     (tmp_path / "file").write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    error, most = read(tmp_path / "file", number("x"))
+    error, peak = read(tmp_path / "file", number("x"))
     assert error == "TooLarge"
-    assert most < 250 * MiB
+    assert peak < 250 * MiB

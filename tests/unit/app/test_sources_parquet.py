@@ -33,10 +33,10 @@ def read(
         file.write_bytes(table)
     else:
         pq.write_table(table, file, **how)
-    made = folder / "columns"
+    destination = folder / "columns"
     reading = Reading(columns, most_rows=most_bytes // (8 * len(columns)))
-    assert stage(file, reading, made)[0] == len(stored_matrix(made))
-    return stored_matrix(made)
+    assert stage(file, reading, destination)[0] == len(stored_matrix(destination))
+    return stored_matrix(destination)
 
 
 def raw(table: pa.Table, **how: Any) -> bytes:
@@ -102,7 +102,7 @@ def test_a_type_that_would_be_a_guess_is_refused_by_the_columns_name(tmp_path: P
 
 
 @pytest.mark.parametrize("values", [pa.array([dt.date(2026, 1, 9)]), pa.array([dt.datetime(2026, 1, 9, 23)])])
-def test_of_dates_the_column_says_what_is_stored(tmp_path: Path, values: pa.Array) -> None:
+def test_a_column_of_dates_requires_the_part_to_store(tmp_path: Path, values: pa.Array) -> None:
     with pytest.raises(Mismatch, match="`date`"):
         read(tmp_path, pa.table({"c": values}), [C])
     parts = [X.model_copy(update={"name": part, "source": "c", "date": part}) for part in ("day", "month", "weekday")]
@@ -131,16 +131,16 @@ def test_a_declared_name_that_the_file_holds_twice_is_refused(tmp_path: Path) ->
         read(tmp_path, pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], ["x", "x"]), [X])
 
 
-def test_records_keep_their_places_across_row_groups_and_batches(tmp_path: Path) -> None:
+def test_records_keep_their_positions_across_row_groups_and_batches(tmp_path: Path) -> None:
     n = 200_000
     x = NumberColumn(name="x", type="number", lower=0.0, upper=float(n))
     words = [f"w{i}" for i in range(64)]
     c = CategoryColumn(name="c", type="category", categories=words)
     order = np.arange(n)
     table = pa.table({"c": np.array(words)[order % 64], "x": order})
-    found = read(tmp_path, table, [x, c], row_group_size=33_333)
-    assert np.array_equal(found[:, 0], (2 * order - n) / n)
-    assert np.array_equal(found[:, 1], order % 64)
+    matrix = read(tmp_path, table, [x, c], row_group_size=33_333)
+    assert np.array_equal(matrix[:, 0], (2 * order - n) / n)
+    assert np.array_equal(matrix[:, 1], order % 64)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_column_name_that_is_not_utf8_makes_the_file_unreadable(
     assert caught.value.__suppress_context__
 
 
-def test_a_text_that_is_not_utf8_is_no_number_and_no_category(tmp_path: Path) -> None:
+def test_a_text_that_is_not_utf8_is_read_as_missing(tmp_path: Path) -> None:
     whole = raw(pa.table({"x": ["2.5", "QQ"], "c": ["red", "QQ"]}), use_dictionary=False)
     assert read(tmp_path, whole.replace(b"QQ", b"\xff\xfe"), [X, C]).tolist() == [[-0.5, 0.0], [0.0, 2.0]]
 
@@ -190,7 +190,9 @@ def test_an_announced_footer_beyond_the_limit_is_not_read(tmp_path: Path, monkey
         read(tmp_path, pa.table({"x": [1.0]}), [X])
 
 
-def test_a_row_group_that_unfolds_too_far_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_that_unfolds_to_too_many_bytes_is_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
     bomb = pa.table({"x": np.zeros(100_000), "c": np.arange(100_000)})
     how: dict[str, Any] = {"use_dictionary": False, "compression": "zstd"}
@@ -209,23 +211,23 @@ def test_more_rows_than_are_taken_are_not_decoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_text_that_repeats_costs_no_more_than_once(tmp_path: Path) -> None:
+def test_a_long_repeated_text_uses_the_memory_of_one(tmp_path: Path) -> None:
     text = "x" * 2**20
     bomb = pa.table({"c": pa.DictionaryArray.from_arrays(np.zeros(10**6, np.int32), [text])})
-    before = pa.default_memory_pool().max_memory()
-    found = read(tmp_path, bomb, [C])
-    assert len(found) == 10**6
-    assert np.all(found == 2.0)
-    assert pa.default_memory_pool().max_memory() - before < 2**27
+    memory_before = pa.default_memory_pool().max_memory()
+    matrix = read(tmp_path, bomb, [C])
+    assert len(matrix) == 10**6
+    assert np.all(matrix == 2.0)
+    assert pa.default_memory_pool().max_memory() - memory_before < 2**27
 
 
 def _varint(value: int, width: int = 0) -> bytes:
-    """As the compact protocol says an integer, in so many bytes if it takes fewer."""
-    said, value = bytearray(), value << 1
-    while value > 127 or len(said) + 1 < width:
-        said.append(value & 127 | 128)
+    """Encode an integer for Thrift's compact protocol, padded to `width` bytes if it needs fewer."""
+    encoded, value = bytearray(), value << 1
+    while value > 127 or len(encoded) + 1 < width:
+        encoded.append(value & 127 | 128)
         value >>= 7
-    return bytes((*said, value))
+    return bytes((*encoded, value))
 
 
 def _forged(whole: bytes, old: bytes, new: bytes) -> bytes:
@@ -236,14 +238,14 @@ def _forged(whole: bytes, old: bytes, new: bytes) -> bytes:
     return whole[:at] + whole[at:].replace(old, new)
 
 
-def test_a_footer_that_says_less_than_its_pages_do_is_not_believed(
+def test_a_footer_that_states_smaller_sizes_than_its_pages_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file of ten kilobytes unfolded to whatever its pages said, and its text without bound."""
+    """A file of ten kilobytes was once unfolded to any size that its pages stated."""
     monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
     whole = raw(pa.table({"x": np.zeros(100_000)}), use_dictionary=False, compression="zstd")
-    said = pq.ParquetFile(pa.BufferReader(whole)).metadata.row_group(0).column(0).total_uncompressed_size
-    forged = _forged(whole, _varint(said), _varint(50, len(_varint(said))))
+    size = pq.ParquetFile(pa.BufferReader(whole)).metadata.row_group(0).column(0).total_uncompressed_size
+    forged = _forged(whole, _varint(size), _varint(50, len(_varint(size))))
     assert pq.ParquetFile(pa.BufferReader(forged)).metadata.row_group(0).column(0).total_uncompressed_size == 50
     with pytest.raises(TooLarge, match="unfolds"):
         read(tmp_path, forged, [X])
@@ -257,8 +259,8 @@ def test_a_footer_that_says_less_than_its_pages_do_is_not_believed(
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("packed", ["none", "snappy", "zstd"])
-def test_the_pages_are_those_of_the_file(tmp_path: Path, version: str, packed: str) -> None:
-    """Walked through to the end of each column, they sum to what an honest footer says."""
+def test_the_sizes_of_the_pages_sum_to_that_of_the_footer(tmp_path: Path, version: str, packed: str) -> None:
+    """The pages are read to the end of each column of a correct file."""
     rng = np.random.default_rng(5)
     table = pa.table({"x": rng.normal(size=20_000), "c": [f"{n % 700}" for n in range(20_000)]})
     whole = raw(table, data_page_version=version, compression=packed, data_page_size=1000, row_group_size=6000)
@@ -266,17 +268,19 @@ def test_the_pages_are_those_of_the_file(tmp_path: Path, version: str, packed: s
     for group in range(metadata.num_row_groups):
         for place in range(2):
             chunk = metadata.row_group(group).column(place)
-            found = list(pages(whole, parquet._start(chunk), chunk.total_compressed_size))
-            unfolded = sum(page.unfolded for page in found)
-            assert len(found) > 2
-            assert 0 < chunk.total_uncompressed_size - unfolded < 100 * len(found), "but for the headers"
-            assert {encoding for page in found for encoding in page.encodings} <= {0, 2, 3, 8}
-            assert all(len(page.encodings) == 1 for page in found)
+            chunk_pages = list(pages(whole, parquet._start(chunk), chunk.total_compressed_size))
+            unfolded = sum(page.unfolded for page in chunk_pages)
+            assert len(chunk_pages) > 2
+            assert 0 < chunk.total_uncompressed_size - unfolded < 100 * len(chunk_pages), (
+                "the difference is the size of the headers"
+            )
+            assert {encoding for page in chunk_pages for encoding in page.encodings} <= {0, 2, 3, 8}
+            assert all(len(page.encodings) == 1 for page in chunk_pages)
     assert len(read(tmp_path, whole, [X])) == 20_000
 
 
-def test_bytes_that_are_no_pages_are_unreadable() -> None:
-    """Whatever they are: no other error, and no page without an end."""
+def test_bytes_that_are_not_pages_are_unreadable() -> None:
+    """Random bytes raise no other error, and the iteration ends."""
     rng, ends = np.random.default_rng(5), 0
     for _ in range(3000):
         data = rng.bytes(int(rng.integers(1, 60)))
@@ -298,10 +302,10 @@ def _page(*fields: tuple[int, int, bytes]) -> bytes:
 SIZES = (2, 5, _varint(10**6)), (3, 5, _varint(0))
 
 
-def test_a_page_that_two_readers_would_read_differently_is_told_by_the_worse() -> None:
-    """A size or an encoding said twice, by another type, beyond what its type holds, or under a number beyond it."""
+def test_of_ambiguous_page_headers_the_larger_size_counts() -> None:
+    """Sizes and encodings may be repeated, have another type, or exceed the range of their type."""
     own = {place: (place, 12, _page((2 if place == 5 else 4, 5, _varint(7 if place == 8 else 0)))) for place in (5, 8)}
-    [page] = pages(found := _page(*SIZES, (2, 6, _varint(5)), own[5], own[8]), 0, len(found))
+    [page] = pages(content := _page(*SIZES, (2, 6, _varint(5)), own[5], own[8]), 0, len(content))
     assert (page.unfolded, page.encodings) == (10**6, (0, 7))
     for wrong in (
         _page(SIZES[0], (3, 5, _varint(2**32))),
@@ -314,7 +318,7 @@ def test_a_page_that_two_readers_would_read_differently_is_told_by_the_worse() -
             list(pages(wrong, 0, len(wrong)))
 
 
-def test_a_column_is_found_by_its_place_whatever_its_chunk_is_called(
+def test_a_column_is_found_by_its_position_for_any_name_of_its_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
@@ -329,20 +333,20 @@ def test_a_column_is_found_by_its_place_whatever_its_chunk_is_called(
         read(tmp_path, forged, [column])
 
 
-def test_so_many_pages_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pages_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MOST_PAGES", 3)
     table = pa.table({"x": np.arange(100.0)})
     with pytest.raises(TooLarge, match="3 pages"):
         read(tmp_path, table, [X], row_group_size=20, use_dictionary=False)
 
 
-def test_the_pages_of_a_batch_are_those_that_its_rows_can_reach() -> None:
-    """Rows 2 to 4 of pages of one row are in one batch of three rows; pages of many rows meet in pairs."""
-    for rows, values, most in ((3, 1, 30), (3, 2, 20), (3, 100, 20), (1, 1, 10), (100, 1, 50)):
+def test_the_size_of_a_batch_counts_the_pages_that_its_rows_can_reach() -> None:
+    """A batch of three rows reaches three pages of one row, or two pages of many rows."""
+    for rows, values, most_bytes in ((3, 1, 30), (3, 2, 20), (3, 100, 20), (1, 1, 10), (100, 1, 50)):
         window = Window(rows)
         for _ in range(5):
             window.add(Page(10, (0,), values, is_dictionary=False))
-        assert window.most == most, (rows, values)
+        assert window.most == most_bytes, (rows, values)
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
@@ -363,7 +367,7 @@ def test_a_text_that_is_too_long_is_refused_by_its_row_and_column(
     assert "xx" not in caught.value.detail
 
 
-def test_row_groups_whose_texts_are_large_are_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_with_large_texts_are_read_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MOST_TEXT_BYTES_AT_ONCE", 2000)
     words = [f"w{n}" for n in range(64)]
     column = CategoryColumn(name="c", type="category", categories=words)
@@ -388,12 +392,12 @@ def test_replacing_one_record_changes_one_row(
 ) -> None:
     records: list[tuple[str | None, str | None]] = [(str(i % 12), ["red", "7", "x"][i % 3]) for i in range(30)]
     replaced = [*records[:place], record, *records[place + 1 :]]
-    found = []
+    matrices = []
     for name, rows in (("before", records), ("after", replaced), ("alone", [record])):
         (tmp_path / name).mkdir()
         x, c = zip(*rows, strict=True)
         table = pa.table({"x": pa.array(x, pa.string()), "c": pa.array(c, pa.string())})
-        found.append(read(tmp_path / name, table, [X, C], row_group_size=8))
-    before, after, alone = found
-    assert np.array_equal(np.delete(before, place, axis=0), np.delete(after, place, axis=0))
-    assert np.array_equal(after[[place]], alone)
+        matrices.append(read(tmp_path / name, table, [X, C], row_group_size=8))
+    original_rows, replaced_rows, alone = matrices
+    assert np.array_equal(np.delete(original_rows, place, axis=0), np.delete(replaced_rows, place, axis=0))
+    assert np.array_equal(replaced_rows[[place]], alone)

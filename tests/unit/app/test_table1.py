@@ -153,9 +153,13 @@ def test_the_released_count_alone_decides_whether_a_group_is_resolved() -> None:
     result = released(spec_of(1.0, columns=["age", "sex"]))
     for group in result.groups:
         assert group.resolved == (group.count >= result.least_rows) == (group.reason is None)
-    few = by_name(result)["(other)"]
-    assert not few.resolved
-    assert (few.numbers[0].mean, few.numbers[0].quantiles, few.categories[0].shares) == (None, None, None)
+    small_group = by_name(result)["(other)"]
+    assert not small_group.resolved
+    assert (small_group.numbers[0].mean, small_group.numbers[0].quantiles, small_group.categories[0].shares) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.slow
@@ -186,8 +190,8 @@ def test_intervals_cover_noise_and_sampling(cap: int) -> None:
         covered["noise"] += number.mean.noise_low <= sample[ward == 1].mean() <= number.mean.noise_high
         covered["difference"] += number.difference.low <= truth - AGE[WARD == 0].mean() <= number.difference.high
         covered["share"] += share[0].low <= (SEX[WARD == 1] == 0).mean() <= share[0].high
-    least = repeats * 0.95 - 4 * (repeats * 0.95 * 0.05) ** 0.5
-    assert min(covered.values()) >= least, covered
+    lower_limit = repeats * 0.95 - 4 * (repeats * 0.95 * 0.05) ** 0.5
+    assert min(covered.values()) >= lower_limit, covered
 
 
 def test_the_noise_of_persons_has_the_factor_of_the_cap() -> None:
@@ -269,18 +273,18 @@ def test_a_difference_has_the_errors_of_both() -> None:
 
 def test_each_two_groups_are_compared() -> None:
     result = released(spec_of(20.0, columns=["age", "sex"]))
-    a, b, c, other = result.groups
-    assert [a.resolved, b.resolved, c.resolved, other.resolved] == [True, True, True, False]
+    a, b, c, remaining = result.groups
+    assert [a.resolved, b.resolved, c.resolved, remaining.resolved] == [True, True, True, False]
     assert {each.groups for each in result.comparisons} == {(0, 1), (0, 2), (1, 2)}
     by_pair = {(each.groups, each.column, each.category): each.difference for each in result.comparisons}
     assert by_pair[(0, 2), "age", None] == c.numbers[0].difference
     assert [by_pair[(0, 1), "sex", category] for category in ("f", "m", "(other)")] == b.categories[0].differences
     pair = by_pair[(1, 2), "age", None]
-    one, two = b.numbers[0].mean, c.numbers[0].mean
-    assert one is not None
-    assert two is not None
-    assert pair.value == pytest.approx(two.value - one.value)
-    squares = [(each.high - each.value) ** 2 for each in (one, two)]
+    first, second = b.numbers[0].mean, c.numbers[0].mean
+    assert first is not None
+    assert second is not None
+    assert pair.value == pytest.approx(second.value - first.value)
+    squares = [(each.high - each.value) ** 2 for each in (first, second)]
     assert pair.high - pair.value == pytest.approx(sum(squares) ** 0.5)
     assert abs(pair.value - (AGE[WARD == 2].mean() - AGE[WARD == 1].mean())) < 2 * (pair.high - pair.value)
 
@@ -302,7 +306,7 @@ def test_groups_are_not_compared_if_that_makes_too_many_differences(monkeypatch:
 
 def test_a_table_has_a_column_for_each_group_and_a_row_for_each_value() -> None:
     result = released(spec_of(20.0, columns=["age", "sex", "day"], where=[{"column": "age", "op": ">=", "value": 30}]))
-    described, differences, others, *bars = tables(result, {"day": "days"})
+    described, differences, comparisons, *bars = tables(result, {"day": "days"})
     assert "age >= 30" in str(described.caption)
     assert list(described.headings) == ["", "a", "b", "1", "(other)"]
     labels = [row[0] for row in described.rows]
@@ -313,8 +317,8 @@ def test_a_table_has_a_column_for_each_group_and_a_row_for_each_value() -> None:
         *("sex = f", "sex = m", "sex = (other)"),
     ]
     assert [row[0] for row in differences.rows] == ["age", "day", "sex = f", "sex = m", "sex = (other)"]
-    assert {tuple(row[1:3]) for row in others.rows} == {("b", "1")}
-    assert {row[0] for row in others.rows} == {row[0] for row in differences.rows}
+    assert {tuple(row[1:3]) for row in comparisons.rows} == {("b", "1")}
+    assert {row[0] for row in comparisons.rows} == {row[0] for row in differences.rows}
     assert [each.caption for each in bars] == ["Mean of age", "Mean of day"]
     assert {("rows", "a"), ("age, mean", "b"), ("sex = f", "a")} <= {row[:2] for row in described.lines.rows}
 

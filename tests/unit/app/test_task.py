@@ -6,15 +6,15 @@ import threading
 from app.worker.task import attempt
 
 
-def test_an_attempts_thread_alone_has_a_lower_priority() -> None:
-    before, found = os.getpriority(os.PRIO_PROCESS, 0), list[int]()
+def test_only_the_thread_of_an_attempt_has_a_lower_priority() -> None:
+    own_priority, priorities = os.getpriority(os.PRIO_PROCESS, 0), list[int]()
 
     def work() -> None:
         attempt("no payload", "job")
-        found.append(os.getpriority(os.PRIO_PROCESS, 0))
+        priorities.append(os.getpriority(os.PRIO_PROCESS, 0))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [max(before, 10)]
-    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+    assert priorities == [max(own_priority, 10)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own_priority

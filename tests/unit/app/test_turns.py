@@ -1,4 +1,4 @@
-"""Fair turns: how many run at once, and who is next."""
+"""Fair turns: the number of running pieces of work, and the caller of the next one."""
 
 import asyncio
 
@@ -11,24 +11,24 @@ async def _settled() -> None:
 
 
 class Work:
-    """Pieces of work that run until they are told to end; `ran` names their callers in the order of their starts."""
+    """Pieces of work that run until `end_one` ends them; `ran` lists their callers in the order of their starts."""
 
     def __init__(self, slots: int, each: int) -> None:
         self.turns = Turns(slots, each)
         self.ran: list[str] = []
         self._ends: list[asyncio.Event] = []
 
-    def begin(self, who: str) -> "asyncio.Task[None]":
-        return asyncio.create_task(self._work(who))
+    def begin(self, caller: str) -> "asyncio.Task[None]":
+        return asyncio.create_task(self._work(caller))
 
     async def end_one(self) -> None:
-        """Ends the piece that has run for longest."""
+        """End the piece that has run for the longest time."""
         self._ends.pop(0).set()
         await _settled()
 
-    async def _work(self, who: str) -> None:
-        async with self.turns.slot(who):
-            self.ran.append(who)
+    async def _work(self, caller: str) -> None:
+        async with self.turns.slot(caller):
+            self.ran.append(caller)
             end = asyncio.Event()
             self._ends.append(end)
             await end.wait()
@@ -55,7 +55,7 @@ def test_a_caller_with_one_request_waits_for_one_turn_of_another_only() -> None:
     asyncio.run(main())
 
 
-def test_one_caller_has_so_many_slots_and_another_finds_one_free() -> None:
+def test_a_caller_at_its_limit_leaves_a_slot_free_for_another() -> None:
     async def main() -> None:
         work = Work(slots=2, each=1)
         tasks = [work.begin("greedy") for _ in range(10)]
@@ -70,7 +70,7 @@ def test_one_caller_has_so_many_slots_and_another_finds_one_free() -> None:
     asyncio.run(main())
 
 
-def test_whoever_leaves_gives_back_a_slot_or_a_place_in_the_queue() -> None:
+def test_a_cancelled_caller_frees_its_slot_or_its_place_in_the_queue() -> None:
     async def main() -> None:
         work = Work(slots=1, each=1)
         first, second, third = (work.begin("ada") for _ in range(3))

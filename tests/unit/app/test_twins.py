@@ -34,13 +34,13 @@ DIALECTS: list[dict[str, Any]] = [
 
 def _twin(dialect: dict[str, Any]) -> tuple[Twin, DatasetSpec]:
     budget = {"epsilon": 1.0, "delta": 1e-6}
-    told = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
-    spec = DatasetSpec.model_validate(told).settled()
+    declaration = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
+    spec = DatasetSpec.model_validate(declaration).settled()
     return Twin(twins.declared(spec.columns), spec.dialect), spec
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_file_is_read_back_as_what_was_drawn(dialect: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_of_a_twin_is_read_back_unchanged(dialect: dict[str, Any], tmp_path: Path) -> None:
     twin, spec = _twin(dialect)
     file = tmp_path / "twin.csv"
     file.write_bytes(b"".join(twins.csv_file(twin, 3, 2100)))
@@ -65,8 +65,8 @@ def test_a_samples_rows_are_written_as_they_were_read(dialect: dict[str, Any], t
     assert {*map(tuple, drawn.parted[1].codes(1, range(900)))} == {*map(tuple, rows[4::5])}
 
 
-def test_persons_are_made_for_the_rows_that_are_asked_for_alone() -> None:
-    """Not all rows of as many persons: at 4,096 each these were 2,000 times as many."""
+def test_persons_are_drawn_for_the_requested_rows_only() -> None:
+    """At 4,096 rows each, all rows of the persons would need 2,000 times the memory."""
     np.testing.assert_array_equal(twins.owners(5, 2000, 7, 2000), twins.owners(5, 2000, 7)[:2000])
     tracemalloc.start()
     try:
@@ -85,8 +85,8 @@ def test_the_same_seed_gives_the_same_rows_and_another_seed_others() -> None:
 
 
 @pytest.mark.slow
-def test_columns_are_as_their_laws_say_and_nothing_goes_together() -> None:
-    """Within five stds, or Kolmogorov's 2.6 / sqrt(n): of random numbers a few in a million would not be."""
+def test_columns_follow_their_laws_and_are_independent() -> None:
+    """Bounds are five stds, or Kolmogorov's 2.6 / sqrt(n). Random numbers exceed them a few times in a million."""
     twin, _ = _twin({})
     n = 20_000
     drawn = twin.codes(11, range(n))
@@ -97,17 +97,17 @@ def test_columns_are_as_their_laws_say_and_nothing_goes_together() -> None:
     assert set(drawn[:, 4]) == set(range(7))
 
 
-def test_a_number_lies_in_its_bins_as_often_as_their_weights_say() -> None:
+def test_a_number_lies_in_its_bins_as_often_as_their_weights_state() -> None:
     column = NumberColumn(name="x", type="number", lower=0, upper=10)
     drawn = Law(column, (0.25, 0.0, 0.75), (0.0, 1.0, 4.0, 10.0)).drawn(uniform(1, "x", range(4000)))
     assert not ((drawn > 1) & (drawn < 4)).any()
     assert abs((drawn <= 1).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
 
 
-@pytest.mark.parametrize(("default", "wanted"), [(None, 1.0), ("a", 0.0)])
-def test_what_is_not_declared_is_other_or_the_default(default: str | None, wanted: float) -> None:
+@pytest.mark.parametrize(("default", "code"), [(None, 1.0), ("a", 0.0)])
+def test_an_undeclared_value_becomes_other_or_the_default(default: str | None, code: float) -> None:
     column = CategoryColumn(name="x", type="category", categories=["a"], default=default)
-    assert set(Law(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {wanted}
+    assert set(Law(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {code}
 
 
 def test_persons_have_rows_up_to_their_cap(tmp_path: Path) -> None:

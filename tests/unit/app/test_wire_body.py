@@ -39,7 +39,7 @@ def _refused(raw: bytes | str) -> ApiError:
     return problem
 
 
-def test_a_good_body_comes_through() -> None:
+def test_a_valid_body_is_parsed() -> None:
     text = '{"privacy": {"epsilon": 0.5, "delta": 1e-6}, "note": "ä 😀 \\ud83d\\ude00", "anything": {"a": [1, null]}}'
     expected = Message(privacy=Privacy(epsilon=0.5, delta=1e-6), note="ä 😀 😀", anything={"a": [1, None]})
     assert parse_json(Message, text) == expected
@@ -50,7 +50,7 @@ def test_a_good_body_comes_through() -> None:
     "literal",
     ["NaN", "Infinity", "-Infinity", "nan", "+1", "0x10", "0x1p-1", "1e", "1_0", "٣", "01", "1.", "'a'", "[1,]", ""],
 )
-def test_what_is_not_json_is_refused(literal: str) -> None:
+def test_text_that_is_not_json_is_refused(literal: str) -> None:
     assert _refused(_body(literal)).code == "invalid_request"
 
 
@@ -72,8 +72,8 @@ OUT_OF_RANGE = [
 
 @pytest.mark.parametrize(("field", "value"), OUT_OF_RANGE)
 def test_epsilon_and_delta_out_of_range(field: str, value: str) -> None:
-    other = '"epsilon": 1, ' if field == "delta" else ""
-    assert _refused(f'{{"privacy": {{{other}"{field}": {value}}}}}').code == "out_of_range"
+    epsilon_field = '"epsilon": 1, ' if field == "delta" else ""
+    assert _refused(f'{{"privacy": {{{epsilon_field}"{field}": {value}}}}}').code == "out_of_range"
 
 
 @pytest.mark.parametrize("value", ['"0.5"', '"NaN"', '"Infinity"', '""', "true", "false", "null", "[0.5]", "{}"])
@@ -186,26 +186,26 @@ def test_more_than_a_mebibyte_is_413(client: TestClient) -> None:
 
 
 def _request(chunks: list[bytes], headers: list[tuple[bytes, bytes]]) -> tuple[Request, Callable[[], int]]:
-    taken = 0
+    reads = 0
 
     async def receive() -> dict[str, Any]:
-        nonlocal taken
-        taken += 1
-        return {"type": "http.request", "body": chunks[taken - 1], "more_body": taken < len(chunks)}
+        nonlocal reads
+        reads += 1
+        return {"type": "http.request", "body": chunks[reads - 1], "more_body": reads < len(chunks)}
 
-    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive), lambda: taken
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive), lambda: reads
 
 
 @pytest.mark.parametrize("declared", [b"", b"10", b"-5", b"1e9", "٣".encode()])
-def test_a_long_body_is_not_read_to_its_end_whatever_it_declares(declared: bytes) -> None:
-    request, taken = _request([b"x" * 600] * 100, [(b"content-length", declared)])
+def test_a_long_body_is_not_read_to_its_end_for_any_declared_length(declared: bytes) -> None:
+    request, reads = _request([b"x" * 600] * 100, [(b"content-length", declared)])
     with pytest.raises(ApiError, match="too_large"):
         asyncio.run(read_body(request, 1000))
-    assert taken() == 2
+    assert reads() == 2
 
 
 def test_a_body_that_declares_too_much_is_not_read_at_all() -> None:
-    request, taken = _request([b"x"], [(b"content-length", b"1001")])
+    request, reads = _request([b"x"], [(b"content-length", b"1001")])
     with pytest.raises(ApiError, match="too_large"):
         asyncio.run(read_body(request, 1000))
-    assert taken() == 0
+    assert reads() == 0

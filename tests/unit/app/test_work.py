@@ -22,16 +22,16 @@ def _busy(pieces: int) -> None:
         pass
 
 
-async def _left(limited: Limited, request: Scope = WHERE) -> int:
-    """How many requests an answer says are left."""
-    told: dict[bytes, bytes] = {}
+async def _remaining(limited: Limited, request: Scope = WHERE) -> int:
+    """Return the number of remaining requests in the `RateLimit` header of a response."""
+    headers: dict[bytes, bytes] = {}
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
-            told.update(message["headers"])
+            headers.update(message["headers"])
 
     await limited(dict(request), asyncio.sleep, send)  # type: ignore[arg-type]
-    return int(told[b"ratelimit"].partition(b"r=")[2].partition(b";")[0])
+    return int(headers[b"ratelimit"].partition(b"r=")[2].partition(b";")[0])
 
 
 def _answering(size: int, pieces: int) -> ASGIApp:
@@ -43,11 +43,11 @@ def _answering(size: int, pieces: int) -> ASGIApp:
     return app
 
 
-def test_a_request_counts_as_what_it_has_cost_and_as_one_at_least() -> None:
+def test_a_request_is_charged_its_cost_and_at_least_one() -> None:
     charged: list[float] = []
     account = Account("ada", Turns(1, 1), charged.append)
     account.add(seconds=0.4 * SECONDS_EACH, size=BYTES_EACH // 2)
-    assert not charged, "admission has charged one"
+    assert not charged, "the first request was charged at admission"
     account.add(size=BYTES_EACH)
     account.add(seconds=2 * SECONDS_EACH)
     assert abs(sum(charged) - 2.9) < 1e-9
@@ -56,7 +56,7 @@ def test_a_request_counts_as_what_it_has_cost_and_as_one_at_least() -> None:
 def test_the_rate_of_a_caller_pays_for_processor_time() -> None:
     async def main() -> None:
         limited = Limited(_answering(10, pieces=20), Settings(), clock=lambda: 0.0)
-        assert await _left(limited) <= QUOTA - 20, "the answer itself says so"
+        assert await _remaining(limited) <= QUOTA - 20, "the same response states it"
 
     asyncio.run(main())
 
@@ -64,8 +64,8 @@ def test_the_rate_of_a_caller_pays_for_processor_time() -> None:
 def test_the_rate_of_a_caller_pays_for_the_bytes_of_an_answer() -> None:
     async def main() -> None:
         limited = Limited(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
-        await _left(limited)
-        assert await _left(limited) <= QUOTA - 30
+        await _remaining(limited)
+        assert await _remaining(limited) <= QUOTA - 30
 
     asyncio.run(main())
 
@@ -85,14 +85,14 @@ def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
         limited = Limited(app, Settings(), clock=lambda: 0.0)
         ada: Scope = {**WHERE, "headers": [(b"authorization", b"Bearer ada")]}
         await limited({**ada, "path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
-        assert await _left(limited) == QUOTA - 2
+        assert await _remaining(limited) == QUOTA - 2
         quota = Settings().caller_rate * 10
-        assert await _left(limited, ada) <= quota - 30
+        assert await _remaining(limited, ada) <= quota - 30
 
     asyncio.run(main())
 
 
-def test_a_caller_who_has_left_holds_the_slot_until_the_thread_ends() -> None:
+def test_a_cancelled_caller_keeps_its_slot_until_its_thread_ends() -> None:
     async def main() -> None:
         began, end, turns = threading.Event(), threading.Event(), Turns(1, 1)
 

@@ -11,7 +11,7 @@ from tests.support.patience import PATIENCE
 
 @pytest.mark.slow
 def test_a_first_gradient_of_a_fresh_process_is_timed() -> None:
-    done = subprocess.run([sys.executable, "-c", costs._FIRST], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert all(float(seconds) > 0.0 for seconds in done.stdout.split())
-    assert len(done.stdout.split()) == 3
+    result = subprocess.run([sys.executable, "-c", costs._FIRST], capture_output=True, text=True, timeout=PATIENCE)
+    assert result.returncode == 0, result.stderr
+    assert all(float(seconds) > 0.0 for seconds in result.stdout.split())
+    assert len(result.stdout.split()) == 3

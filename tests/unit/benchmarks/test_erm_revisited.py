@@ -40,11 +40,11 @@ def test_newton_is_certified_and_no_worse_than_another_solver(
     X, y = rows
     problem = _problem(strength)
     best = newton.minimize(problem, X, y)
-    other = quasi_newton(lambda w: newton.objective(problem, X, y, w), np.zeros(D), options={"gtol": 1e-7})
+    reference = quasi_newton(lambda w: newton.objective(problem, X, y, w), np.zeros(D), options={"gtol": 1e-7})
     assert best.gap <= newton.PRECISION
     assert best.value == newton.objective(problem, X, y, best.w)
-    assert best.value <= other.fun + newton.PRECISION
-    assert best.value >= other.fun - 1e-4
+    assert best.value <= reference.fun + newton.PRECISION
+    assert best.value >= reference.fun - 1e-4
 
 
 def test_duality_gap_is_never_less_than_the_distance_to_the_infimum(
@@ -66,8 +66,8 @@ def test_duality_gap_is_never_less_than_the_distance_to_the_infimum(
 
 def test_slope_is_exact_on_a_power_law() -> None:
     points = [Point("", 0.0, n, 1.0, 1.0, 1.0, np.array([7.0 * n**-1.5] * 2), np.ones(2)) for n in (10, 100, 500)]
-    found, error = slope(points, lambda p: p.n)
-    assert found == pytest.approx(-1.5)
+    exponent, error = slope(points, lambda p: p.n)
+    assert exponent == pytest.approx(-1.5)
     assert error == pytest.approx(0, abs=1e-9)
 
 

@@ -16,16 +16,16 @@ DISTANCE = 0.03  # in accuracy; the benchmark's is 0.006, and the run's own nois
 
 
 @pytest.mark.slow
-def test_a_forecast_by_a_profile_is_near_the_truth_where_the_signal_is_right() -> None:
+def test_a_forecast_from_a_profile_is_near_the_truth_if_the_signal_is_right() -> None:
     spec = data.spec(Budget(epsilon=5.0, delta=1e-6)).settled()
-    uploaded, kept = data.split(data.rows())
-    rows, test = (coded(some, spec) for some in (uploaded, kept[::2]))
+    uploaded, holdout = data.split(data.rows())
+    rows, test = (coded(some, spec) for some in (uploaded, holdout[::2]))
     signal, optimum, (truth,) = truth_of(case_of(spec, data.TARGET, rows, test), 1, (0.5,))
-    asked = ForecastPrivacy(epsilons=(0.5,))
-    body = ForecastRequest(dataset="d", target=data.TARGET, privacy=asked, signal=signal, runs=3)
-    found = here(
+    privacy = ForecastPrivacy(epsilons=(0.5,))
+    body = ForecastRequest(dataset="d", target=data.TARGET, privacy=privacy, signal=signal, runs=3)
+    forecast = here(
         spec, len(rows.rows), body, Settings(home=Path("/nowhere")), Twin(profile_of(spec, rows), spec.dialect)
     )
-    assert found.source == "profile"
-    assert abs(found.at[0].score.median - truth) < DISTANCE
-    assert abs(found.optimum - optimum) < DISTANCE
+    assert forecast.source == "profile"
+    assert abs(forecast.at[0].score.median - truth) < DISTANCE
+    assert abs(forecast.optimum - optimum) < DISTANCE

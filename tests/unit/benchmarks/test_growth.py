@@ -29,10 +29,10 @@ def test_the_excess_is_the_expected_loss_less_its_least_value(instance: Instance
         return problem.loss.value(margins, y) + problem.regularizer.value(w)
 
     points = [problem.domain.project(rng.normal(size=instance.d) / 2) for _ in range(4)]
-    for one, two in itertools.pairwise(points):
-        gaps = losses(one) - losses(two)
-        assert abs(gaps.mean() - (excess(one) - excess(two))) <= 6 * gaps.std() / np.sqrt(N) + 1e-9
-        assert min(excess(one), excess(two)) >= 0
+    for first, second in itertools.pairwise(points):
+        gaps = losses(first) - losses(second)
+        assert abs(gaps.mean() - (excess(first) - excess(second))) <= 6 * gaps.std() / np.sqrt(N) + 1e-9
+        assert min(excess(first), excess(second)) >= 0
 
 
 @pytest.mark.parametrize("instance", ALL, ids=_ids)
@@ -46,15 +46,15 @@ def test_the_least_excess_is_nought_and_not_at_the_start(instance: Instance) -> 
 
 
 @pytest.mark.parametrize("kappa", [1.25, 1.5])
-def test_the_one_sided_slope_is_the_derivative_and_its_smooth_form_is_near(kappa: float) -> None:
+def test_the_smoothed_one_sided_slope_is_near_the_derivative(kappa: float) -> None:
     loss = one_sided(kappa).problem(N, 1.0).loss
     m = np.linspace(-1.0, 1.0, 4_001) + 1e-5
     for y in (-1.0, 1.0):
         exact = np.array([(loss.exact(x + 1e-7, y) - loss.exact(x - 1e-7, y)) / 2e-7 for x in m])  # type: ignore[union-attr]
         targets = np.full(m.shape, y)
         smooth = smoothed(loss, 1e-3)
-        away = np.abs(y * (m - FAR) - loss.a) > 2e-3  # type: ignore[union-attr]
-        assert np.allclose(smooth.slope(m, targets)[away], exact[away], atol=2e-6)
+        is_exact = np.abs(y * (m - FAR) - loss.a) > 2e-3  # type: ignore[union-attr]
+        assert np.allclose(smooth.slope(m, targets)[is_exact], exact[is_exact], atol=2e-6)
         assert np.abs(np.diff(smooth.slope(m, targets))).max() <= smooth.curvature_bound * 5.1e-4
         assert np.abs(smooth.slope(m, targets)).max() <= loss.slope_bound
 

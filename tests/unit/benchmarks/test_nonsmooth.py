@@ -28,7 +28,7 @@ def test_optimum_is_certified_and_as_good_as_another_solvers(loss: Loss, strengt
     problem, X, y = _case(loss, strength)
     best = dual.minimize(problem, X, y)
     narrow = smoothed(loss, 1e-4)
-    other = quasi_newton(
+    reference = quasi_newton(
         lambda w: float(np.mean(narrow.value(X @ w, y))) + strength / 2 * float(w @ w),
         best.w + 0.1,
         method="Powell",
@@ -36,8 +36,8 @@ def test_optimum_is_certified_and_as_good_as_another_solvers(loss: Loss, strengt
     )
     assert 0 <= best.gap <= dual.PRECISION
     assert best.value == dual.objective(problem, X, y, best.w)
-    assert best.value <= other.fun + 1e-4 + dual.PRECISION
-    assert best.value >= other.fun - 1e-2
+    assert best.value <= reference.fun + 1e-4 + dual.PRECISION
+    assert best.value >= reference.fun - 1e-2
 
 
 @pytest.mark.parametrize("loss", [Hinge(), Absolute()])

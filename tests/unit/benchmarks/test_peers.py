@@ -56,10 +56,10 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
     split = _split()
     monkeypatch.setattr(peers, "RESULTS", tmp_path / "peers.jsonl")
     monkeypatch.setattr(peers, "Peers", lambda *_: SimpleNamespace(close=lambda: None))
-    asked: list[float] = []
+    epsilons: list[float] = []
 
     def fit(epsilon: float) -> tuple[np.ndarray, float]:
-        asked.append(epsilon)
+        epsilons.append(epsilon)
         return np.zeros(4), 10.0
 
     both = [
@@ -68,24 +68,24 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
     ]
     monkeypatch.setattr(peers, "ways", lambda *_: iter(both))
     peers._dataset(split, str(tmp_path), 2)
-    assert asked == [epsilon for _ in both for epsilon in peers.EPSILONS for _ in range(2)]
+    assert epsilons == [epsilon for _ in both for epsilon in peers.EPSILONS for _ in range(2)]
     lines = (tmp_path / "peers.jsonl").read_text().splitlines()
     (tmp_path / "peers.jsonl").write_text("\n".join(lines[1:]) + "\n")
-    asked.clear()
+    epsilons.clear()
     peers._dataset(split, str(tmp_path), 2)
-    assert asked == [peers.EPSILONS[0]] * 2
+    assert epsilons == [peers.EPSILONS[0]] * 2
 
 
-def test_what_was_tuned_runs_on_with_its_setting_until_it_has_enough(
+def test_a_tuned_peer_runs_again_with_its_setting_until_it_has_enough_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The mean of three runs of a tuned peer told too little, and it is what ours is compared with."""
+    """The mean of three runs of a tuned peer was too uncertain for the comparison."""
     monkeypatch.setattr(peers, "RESULTS", tmp_path / "peers.jsonl")
     monkeypatch.setattr(peers, "Peers", lambda *_: SimpleNamespace(close=lambda: None))
-    given: list[Any] = []
+    settings: list[Any] = []
 
     def prepare(_: float, setting: Any) -> Prepared:
-        given.append(setting)
+        settings.append(setting)
         return Prepared(lambda _: (np.zeros(4), 10.0), setting or {"rate": 3.0})
 
     ours = ("purse auto", lambda _, __: Prepared(lambda _: (np.zeros(4), 1.0)))
@@ -94,7 +94,7 @@ def test_what_was_tuned_runs_on_with_its_setting_until_it_has_enough(
     peers._dataset(_split(), str(tmp_path), 2)
     monkeypatch.setattr(peers, "_TUNED", 5)
     peers._dataset(_split(), str(tmp_path), 2)
-    assert given == [None] * 5 + [{"rate": 3.0}] * 5
+    assert settings == [None] * 5 + [{"rate": 3.0}] * 5
     last = {(cell.way, cell.epsilon): cell for cell in peers._read()}
     assert {len(cell.excess) for (way, _), cell in last.items() if way == "a peer"} == {5}
     assert {len(cell.excess) for (way, _), cell in last.items() if way == "purse auto"} == {4}
@@ -102,15 +102,15 @@ def test_what_was_tuned_runs_on_with_its_setting_until_it_has_enough(
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(10.0, 2), (1.5, 3), (0.5, 8), (0.01, 20)])
-def test_what_is_cheap_runs_more_often(seconds: float, runs: int) -> None:
+def test_cheap_fits_run_more_often(seconds: float, runs: int) -> None:
     assert len(peers._runs(lambda: (np.zeros(1), seconds), 2, None)) == runs
 
 
-def test_no_setting_is_chosen_for_two_lucky_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_with_two_lucky_runs_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: dict[float, int] = {}
 
-    def opacus(*given: Any) -> tuple[np.ndarray, float]:
-        rate = given[4]["rate"]
+    def opacus(*arguments: Any) -> tuple[np.ndarray, float]:
+        rate = arguments[4]["rate"]
         looked[rate] = looked.get(rate, 0) + 1
         lucky = rate == 3.0 and looked[rate] <= 2
         return np.array([0.0 if lucky else 9.0 if rate == 3.0 else rate]), 1.0
@@ -118,30 +118,30 @@ def test_no_setting_is_chosen_for_two_lucky_runs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(peers_ways, "_opacus", opacus)
     monkeypatch.setattr(peers_ways, "CLIPS", (1.0,))
     monkeypatch.setattr(peers_ways, "BATCHES", ((20, 20),))
-    begun = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
-    found = peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", begun, 1.0, None)  # type: ignore[arg-type]
-    assert found.setting == begun
-    assert found.setting["rate"] in (0.03, 0.1)
+    initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
+    tuned = peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", initial, 1.0, None)  # type: ignore[arg-type]
+    assert tuned.setting == initial
+    assert tuned.setting["rate"] in (0.03, 0.1)
 
 
-def test_a_setting_far_behind_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clearly_worse_setting_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[float] = []
 
-    def opacus(*given: Any) -> tuple[np.ndarray, float]:
-        looked.append(given[4]["rate"])
-        return np.array([given[4]["rate"]]), 1.0
+    def opacus(*arguments: Any) -> tuple[np.ndarray, float]:
+        looked.append(arguments[4]["rate"])
+        return np.array([arguments[4]["rate"]]), 1.0
 
     monkeypatch.setattr(peers_ways, "_opacus", opacus)
     monkeypatch.setattr(peers_ways, "RATES", (1.0, 1.4, 1.6, 0.9))
     monkeypatch.setattr(peers_ways, "CLIPS", (1.0,))
     monkeypatch.setattr(peers_ways, "BATCHES", ((20, 20),))
-    begun = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
-    peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", begun, 1.0, None)  # type: ignore[arg-type]
+    initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
+    peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", initial, 1.0, None)  # type: ignore[arg-type]
     again = [0.9] * 3 + [1.0] * 3 + [1.4] * 3
     assert looked == [1.0, 1.0, 1.4, 1.4, 1.6, 0.9, 0.9, *again]
 
 
-def test_without_their_environment_it_says_how_to_make_it(
+def test_the_report_without_the_environment_names_the_command_that_creates_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "PYTHON", tmp_path / "none")

@@ -34,34 +34,35 @@ def split() -> Split:
 
 
 @pytest.mark.parametrize("slopes", [prototypes.cut, prototypes.tukey])
-def test_slopes_of_residuals_reach_their_bound_and_no_further(slopes: prototypes.Slopes) -> None:
-    residuals, most = np.linspace(-9, 9, 200_001), np.full(200_001, 0.7)
-    found = np.abs(slopes(residuals[:, None], np.zeros(200_001), most))
-    assert found.max() == pytest.approx(0.7, rel=1e-6)
-    assert found.max() <= 0.7 * (1 + 1e-12)
+def test_slopes_of_residuals_reach_but_do_not_exceed_their_bound(slopes: prototypes.Slopes) -> None:
+    residuals, bounds = np.linspace(-9, 9, 200_001), np.full(200_001, 0.7)
+    magnitudes = np.abs(slopes(residuals[:, None], np.zeros(200_001), bounds))
+    assert magnitudes.max() == pytest.approx(0.7, rel=1e-6)
+    assert magnitudes.max() <= 0.7 * (1 + 1e-12)
 
 
-def test_a_residual_that_is_far_off_weighs_nothing_where_slopes_redescend() -> None:
-    far, near = prototypes.tukey(np.array([[40.0], [0.01]]), np.zeros(2), np.ones(2)).ravel()
-    assert far == 0
-    assert near == pytest.approx(0.01, rel=1e-3)
+def test_a_large_residual_has_no_weight_under_redescending_slopes() -> None:
+    outlier_slope, inlier_slope = prototypes.tukey(np.array([[40.0], [0.01]]), np.zeros(2), np.ones(2)).ravel()
+    assert outlier_slope == 0
+    assert inlier_slope == pytest.approx(0.01, rel=1e-3)
 
 
-def test_slopes_against_the_rest_keep_their_joint_bound_and_one_weight_for_every_label() -> None:
+def test_slopes_against_all_other_classes_keep_their_joint_bound_and_one_weight_per_row() -> None:
     margins = RANDOM.normal(0, 4, (3000, 5))
-    found = np.stack([prototypes.against(margins, np.full(3000, k), np.full(3000, 0.6)) for k in range(5)])
-    assert (np.linalg.norm(found, axis=2) <= 0.6 * (1 + 1e-12)).all()
-    assert np.linalg.norm(found, axis=2).max() == pytest.approx(0.6, rel=1e-9)
+    all_slopes = np.stack([prototypes.against(margins, np.full(3000, k), np.full(3000, 0.6)) for k in range(5)])
+    assert (np.linalg.norm(all_slopes, axis=2) <= 0.6 * (1 + 1e-12)).all()
+    assert np.linalg.norm(all_slopes, axis=2).max() == pytest.approx(0.6, rel=1e-9)
     p = 1 / (1 + np.exp(-margins))
-    drawn = (found * p.T[:, :, None] / p.sum(axis=1)[None, :, None]).sum(axis=0)  # labels as the shares have it
+    # The expected slope if labels are drawn in proportion to the shares.
+    drawn = (all_slopes * p.T[:, :, None] / p.sum(axis=1)[None, :, None]).sum(axis=0)
     unweighed = p - p / p.sum(axis=1)[:, None]
     ratios = drawn / unweighed
     assert ratios.max(axis=1) == pytest.approx(ratios.min(axis=1), rel=1e-6)
 
 
 @pytest.mark.parametrize("slopes", [prototypes.cut, None])
-def test_what_stands_in_for_the_oracle_answers_as_it_does(split: Split, slopes: prototypes.Slopes | None) -> None:
-    """But for noise, of 1e-3 of a record's bound: cut residuals by the patch, weighed classes by their slopes."""
+def test_the_replacement_of_the_oracle_gives_the_same_answers(split: Split, slopes: prototypes.Slopes | None) -> None:
+    """Answers agree up to the noise, which is 1e-3 of a record's bound."""
     loss = Logistic() if slopes is None else Squared()
     problem = Problem(loss, n=N, d=5, row_norm=split.row_norm, columns=split.columns)
     frame = Frame(np.full(4, 0.1), np.array([1.0, 2.0, 0.5, 1.5]), 0.3)
@@ -71,11 +72,11 @@ def test_what_stands_in_for_the_oracle_answers_as_it_does(split: Split, slopes: 
     if slopes is None:
         z = frame.rows(split.X)
         t = second_moments.bounded(split.y * (z @ w), 0.5 / np.linalg.norm(z, axis=1))
-        other: NDArray[np.float64] = -(split.y * t) @ z / N
+        expected: NDArray[np.float64] = -(split.y * t) @ z / N
     else:
         with prototypes.instead(split, slopes):
-            other = oracle.gradient("gradient", w, frame, 0.5)
-    assert np.abs(own - other).max() < 10 * 2e-3 * 0.5 / N
+            expected = oracle.gradient("gradient", w, frame, 0.5)
+    assert np.abs(own - expected).max() < 10 * 2e-3 * 0.5 / N
     assert np.abs(own).max() > 1e-2
 
 
@@ -97,15 +98,15 @@ def test_turned_rows_have_no_direction_longer_than_the_rest_and_their_mean_squar
 
 
 @pytest.mark.slow
-def test_without_noise_to_speak_of_all_ways_come_near_the_least(split: Split) -> None:
+def test_with_negligible_noise_all_ways_are_near_the_optimum(split: Split) -> None:
     problem = Problem(Logistic(), n=N, d=5, row_norm=split.row_norm, columns=split.columns)
-    least, data = minimize(problem, split.X, split.y).value, inputs.of_arrays(split.X, split.y, problem)
+    smallest_loss, data = minimize(problem, split.X, split.y).value, inputs.of_arrays(split.X, split.y, problem)
     ways = (
         *(second_moments.by_second_moment(problem, split, data, 100.0, way) for way in second_moments.WAYS[3:]),
         second_moments.turned(problem, split, data, 100.0, 2),
     )
     for fit in ways:
-        assert objective(problem, split.X, split.y, fit()) - least < 2e-3
+        assert objective(problem, split.X, split.y, fit()) - smallest_loss < 2e-3
 
 
 def test_the_best_softmax_has_no_slope_left() -> None:

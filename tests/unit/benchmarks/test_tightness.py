@@ -17,10 +17,10 @@ EXACT = ("Gaussian", "Poisson", "Laplace")
 @pytest.mark.parametrize("row", ROWS, ids=[row.label for row in ROWS])
 def test_no_known_dataset_exceeds_a_certificate(row: Row, relation: Relation) -> None:
     release = calibrate((Query("q", row.uses, row.mechanism),), Privacy(EPSILON, row.delta), relation)
-    known = row.worst(release.plan.queries[0].noise_multiplier, sensitivity_factor(relation))
-    assert known <= release.epsilon * 1.001
+    epsilon_of_dataset = row.worst(release.plan.queries[0].noise_multiplier, sensitivity_factor(relation))
+    assert epsilon_of_dataset <= release.epsilon * 1.001
     if row.label.startswith(EXACT):
-        assert known >= release.epsilon * 0.998
+        assert epsilon_of_dataset >= release.epsilon * 0.998
 
 
 def test_the_epsilon_of_gaussian_laws_is_the_exact_one() -> None:

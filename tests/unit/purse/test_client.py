@@ -110,18 +110,18 @@ MODEL = Model.model_validate(
 )
 
 
-def _job(state: str = "queued", **more: Any) -> dict[str, Any]:
+def _job(state: str = "queued", **fields: Any) -> dict[str, Any]:
     progress = {"done": 0, "total": 10}
     base = {"id": "job_a", "dataset": "ds_a", "analyst": "alice", "state": state, "attempt": 0, "progress": progress}
-    return base | {"quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | more
+    return base | {"quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | fields
 
 
-def _client(handler: Handler, **more: Any) -> Client:
-    return Client("http://purse.test", "secret", transport=httpx.MockTransport(handler), **more)
+def _client(handler: Handler, **options: Any) -> Client:
+    return Client("http://purse.test", "secret", transport=httpx.MockTransport(handler), **options)
 
 
-def _problem(code: str, status: int, **more: Any) -> httpx.Response:
-    body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | more
+def _problem(code: str, status: int, **fields: Any) -> httpx.Response:
+    body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | fields
     return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
 
 
@@ -135,19 +135,19 @@ def test_privacy_is_a_number_or_a_mapping() -> None:
 
 
 def test_every_request_carries_the_token() -> None:
-    seen = []
+    tokens = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.headers["authorization"])
+        tokens.append(request.headers["authorization"])
         return httpx.Response(200, json={"keys": []})
 
     with _client(answer) as purse:
         purse.keys()
-    assert seen == ["Bearer secret"]
+    assert tokens == ["Bearer secret"]
 
 
 @pytest.mark.slow
-def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections() -> None:
+def test_submit_repeats_lost_requests_with_the_same_idempotency_key() -> None:
     keys, bodies = [], []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -171,7 +171,7 @@ def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections
 
 
 @pytest.mark.slow
-def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
+def test_an_unreachable_server_is_reported_after_four_attempts() -> None:
     tried = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -183,13 +183,13 @@ def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
             purse.datasets.get("ds_a")
         assert len(tried) == 4
         with pytest.raises(Unreachable):
-            purse.tokens.create("bob", "analyst")  # twice could make two tokens
+            purse.tokens.create("bob", "analyst")  # a repeated request could create two tokens
         assert tried[4:] == ["POST"]
         with pytest.raises(Unreachable, match="mine"):  # the key that repeats the request without a second charge
             purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY, idempotency_key="mine")
 
 
-def test_certificates_are_read_where_a_server_shows_one_and_none_is_ever_taken_unseen(
+def test_certificates_are_loaded_for_https_only_and_always_verified(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read = list[str]()
@@ -239,10 +239,10 @@ def test_problem_document_becomes_problem_error() -> None:
 
 def test_a_workbooks_sheet_is_sent_as_the_declared_csv(tmp_path: Path) -> None:
     pytest.importorskip("python_calamine", reason="python-calamine is not installed: no workbook is read")
-    file, seen = workbook(tmp_path / "stays.xlsx", {"a": [["y"]], "b": [["x"], [1.5]]}), list[bytes]()
+    file, bodies = workbook(tmp_path / "stays.xlsx", {"a": [["y"]], "b": [["x"], [1.5]]}), list[bytes]()
 
     def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.read())
+        bodies.append(request.read())
         return httpx.Response(413, text="")
 
     with _client(answer) as purse:
@@ -251,11 +251,11 @@ def test_a_workbooks_sheet_is_sent_as_the_declared_csv(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="sheet"):
             purse.datasets.upload(BytesIO(b"x"), spec={}, sheet="b")
         german = {"dialect": {"decimal": ",", "delimiter": ";"}}
-        for source, more in ((file, {"sheet": "b"}), (pa.table({"x": [1.5]}), {})):
+        for source, options in ((file, {"sheet": "b"}), (pa.table({"x": [1.5]}), {})):
             with pytest.raises(ProblemError):
-                purse.datasets.attach_sample("ds_a", source, published="p", spec=german, **more)
-    assert b"x\r\n1,5\r\n" in seen[0]
-    assert seen[1:] == [b"x\r\n1,5\r\n"] * 2
+                purse.datasets.attach_sample("ds_a", source, published="p", spec=german, **options)
+    assert b"x\r\n1,5\r\n" in bodies[0]
+    assert bodies[1:] == [b"x\r\n1,5\r\n"] * 2
 
 
 def test_a_refused_declaration_names_its_columns_and_no_positions() -> None:
@@ -272,11 +272,11 @@ def test_a_refused_declaration_names_its_columns_and_no_positions() -> None:
         pytest.raises(ProblemError, match="'admitted': is wrong") as refused,
     ):
         purse.datasets.upload(BytesIO(b"x"), spec=spec)
-    told = ["'admitted'", "'sex'.categories", "spec.columns.7.name", "spec.budget.epsilon"]
-    assert [violation.where for violation in refused.value.violations] == told
+    expected = ["'admitted'", "'sex'.categories", "spec.columns.7.name", "spec.budget.epsilon"]
+    assert [violation.where for violation in refused.value.violations] == expected
 
 
-def test_an_error_that_is_no_problem_document_is_said_to_be_one() -> None:
+def test_an_error_that_is_not_a_problem_document_is_an_unexpected_response() -> None:
     with _client(lambda _request: httpx.Response(502, text="<html>proxy</html>")) as purse:
         with pytest.raises(ProblemError) as failed:
             purse.keys()
@@ -294,10 +294,10 @@ def test_upload_streams_the_declaration_first_and_then_the_file(tmp_path: Path) 
             reads.append(size)
             return super().read(size)
 
-    seen: list[bytes] = []
+    bodies: list[bytes] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.read())
+        bodies.append(request.read())
         return httpx.Response(413, text="")
 
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
@@ -308,7 +308,7 @@ def test_upload_streams_the_declaration_first_and_then_the_file(tmp_path: Path) 
                 purse.datasets.upload(file, spec=spec)
     assert reads
     assert all(size is not None and 0 < size <= 2**20 for size in reads)
-    for body, name, media_type in ((seen[0], b"d.csv", b"text/csv"), (seen[1], b"d.parquet", b"application/vnd")):
+    for body, name, media_type in ((bodies[0], b"d.csv", b"text/csv"), (bodies[1], b"d.parquet", b"application/vnd")):
         assert body.index(b'name="spec"') < body.index(b'name="file"')
         assert json.dumps(spec).encode() in body
         assert b'filename="' + name + b'"' in body
@@ -328,7 +328,7 @@ def test_lists_are_read_to_their_last_page_and_unknown_fields_of_a_newer_server_
         assert [token.id for token in purse.tokens.list()] == ["tok_0", "tok_1", "tok_2"]
 
 
-def test_a_dataset_goes_by_its_name_and_a_name_stands_for_what_goes_by_it() -> None:
+def test_a_dataset_may_be_given_by_its_name_if_the_name_is_unique() -> None:
     bodies = []
     twice = [_dataset("ds_1", "census"), _dataset("ds_2", "twins"), _dataset("ds_3", "twins")]
 
@@ -400,9 +400,9 @@ class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
         raise httpx.ReadError("gone")
 
 
-def _event(state: str, done: int) -> str:
-    data = json.dumps({"state": state, "attempt": 1, "progress": {"done": done, "total": 10}})
-    return f"event: job\ndata: {data}\nid: 1.{done}\n\n"
+def _event(state: str, completed: int) -> str:
+    data = json.dumps({"state": state, "attempt": 1, "progress": {"done": completed, "total": 10}})
+    return f"event: job\ndata: {data}\nid: 1.{completed}\n\n"
 
 
 class Story:
@@ -427,11 +427,11 @@ class Story:
 
 @pytest.mark.slow
 def test_result_follows_the_job_through_a_lost_connection() -> None:
-    story, seen = Story(), []
+    story, counts = Story(), []
     with _client(story) as purse:
         job = purse.jobs.get("job_a")
-        model = job.result(progress=lambda event: seen.append(event.progress.done))
-    assert seen == [3, 7, 10]
+        model = job.result(progress=lambda event: counts.append(event.progress.done))
+    assert counts == [3, 7, 10]
     assert story.resumed == [None, "1.3"]
     assert (job.state, repr(job)) == ("done", f"<model {job.id}: done>")
     assert model == MODEL
@@ -451,7 +451,7 @@ def test_result_of_a_failed_job_is_an_error_and_of_a_finished_one_needs_no_strea
     assert len(story.resumed) == 1
 
 
-def test_result_gives_up_in_time_and_the_job_goes_on() -> None:
+def test_result_raises_after_its_timeout_and_the_job_continues() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/events"):
             return httpx.Response(200, stream=Broken(_event("running", 1)))
@@ -462,8 +462,8 @@ def test_result_gives_up_in_time_and_the_job_goes_on() -> None:
 
 
 @pytest.mark.slow
-def test_async_client_keeps_the_same_promises() -> None:
-    story, keys, seen = Story(), [], []
+def test_the_async_client_retries_and_resumes_like_the_blocking_one() -> None:
+    story, keys, counts = Story(), [], []
 
     async def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "POST":
@@ -481,10 +481,10 @@ def test_async_client_keeps_the_same_promises() -> None:
             with pytest.raises(ProblemError, match="no such dataset"):
                 await purse.datasets.get("ds_a")
             job = await purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY)
-            return await job.result(progress=lambda event: seen.append(event.progress.done))
+            return await job.result(progress=lambda event: counts.append(event.progress.done))
 
     assert asyncio.run(scenario()) == MODEL
-    assert seen == [3, 7, 10]
+    assert counts == [3, 7, 10]
     assert story.resumed == [None, "1.3"]
     assert len(keys) == 2
     assert len(set(keys)) == 1
@@ -549,10 +549,10 @@ def test_signatures_list_every_option_and_these_are_the_fields_of_the_requests()
         assert set(inspect.signature(method).parameters) - {"self"} == fields, method.__qualname__
 
 
-def test_a_client_without_an_address_reads_the_environment_and_no_other_address_gets_its_token(
+def test_the_token_of_the_environment_is_sent_to_the_address_of_the_environment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def sent(*address: str) -> tuple[str, str | None]:
+    def host_and_token(*address: str) -> tuple[str, str | None]:
         requests: list[httpx.Request] = []
 
         def answer(request: httpx.Request) -> httpx.Response:
@@ -565,11 +565,11 @@ def test_a_client_without_an_address_reads_the_environment_and_no_other_address_
 
     monkeypatch.setenv("PURSE_URL", "http://purse.test")
     monkeypatch.setenv("PURSE_TOKEN", "secret")
-    assert sent() == ("purse.test", "Bearer secret")
-    assert sent("http://other.test") == ("other.test", None)
-    assert sent("http://other.test", "mine") == ("other.test", "Bearer mine")
+    assert host_and_token() == ("purse.test", "Bearer secret")
+    assert host_and_token("http://other.test") == ("other.test", None)
+    assert host_and_token("http://other.test", "mine") == ("other.test", "Bearer mine")
     monkeypatch.delenv("PURSE_URL")
-    assert sent() == ("127.0.0.1", "Bearer secret")
+    assert host_and_token() == ("127.0.0.1", "Bearer secret")
 
 
 def test_a_twin_is_bytes_and_a_frame() -> None:
@@ -581,7 +581,7 @@ def test_a_twin_is_bytes_and_a_frame() -> None:
     assert frame.to_dict("list") == {"age": [1, 2], "x": [0.5, 1.5]}
 
 
-def test_what_the_blocking_client_shows_is_what_it_returns() -> None:
+def test_the_annotations_of_the_blocking_client_are_the_types_that_it_returns() -> None:
     for method in (client_module.Jobs.submit, client_module.Jobs.get):
         assert inspect.signature(method).return_annotation is client_module.JobHandle
     assert not any(map(inspect.iscoroutinefunction, vars(client_module.Jobs).values()))
@@ -604,9 +604,9 @@ def test_threads_share_one_blocking_client() -> None:
         time.sleep(0.01)
         return httpx.Response(200, json=_job() | {"id": request.url.path.rsplit("/")[-1]})
 
-    asked = [f"job_{i}" for i in range(24)]
+    identifiers = [f"job_{i}" for i in range(24)]
     with _client(answer) as purse, ThreadPoolExecutor(8) as pool:
-        assert [job.id for job in pool.map(purse.jobs.get, asked)] == asked
+        assert [job.id for job in pool.map(purse.jobs.get, identifiers)] == identifiers
 
 
 class Watched(httpx.SyncByteStream):
@@ -632,18 +632,18 @@ def test_an_interrupt_while_waiting_reaches_the_caller_and_closes_the_stream() -
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, stream=stream) if "events" in request.url.path else httpx.Response(200, json=_job())
 
-    seen: list[int] = []
+    counts: list[int] = []
     with _client(answer) as purse:
         job = purse.jobs.get("job_a")
         with pytest.raises(KeyboardInterrupt):
-            job.result(progress=lambda event: seen.append(event.progress.done))
+            job.result(progress=lambda event: counts.append(event.progress.done))
         assert stream.closed
-        assert job.refresh().state == "queued"  # the client goes on
-    assert seen == [3]
+        assert job.refresh().state == "queued"  # the client remains usable
+    assert counts == [3]
 
 
 @pytest.mark.slow
-def test_events_that_nobody_reads_on_close_their_stream() -> None:
+def test_abandoned_events_close_their_stream() -> None:
     stream = Watched(_event("running", 3))
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -759,16 +759,16 @@ def test_numbers_with_an_origin_are_encoded_as_the_server_encodes_them(
 
 
 def _empty(model: Model) -> float:
-    """What a row without values adds to the intercept."""
-    found, at = 0.0, 0
+    """Return what a row without values adds to the intercept."""
+    intercept, position = 0.0, 0
     for column in model.features:
         code = float(encode(column, [None])[0])
         category = isinstance(column, CategoryColumn)
-        coefficient = model.coefficients[at + int(code) if category else at]
+        coefficient = model.coefficients[position + int(code) if category else position]
         assert isinstance(coefficient, float | int)
-        found += coefficient * (1.0 if category else code)
-        at += len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
-    return found
+        intercept += coefficient * (1.0 if category else code)
+        position += len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+    return intercept
 
 
 @pytest.mark.parametrize("default", [None, "b"])
@@ -793,7 +793,7 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
     digest = hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()
     body = {"job": "job_a", "attempt": 1, "model_sha256": digest}
     entry: Entry = link(1, "released", body, GENESIS)
-    made = receipts.build(
+    receipt = receipts.build(
         receipts.Release(
             id="rcpt_a",
             dataset="ds_a",
@@ -810,12 +810,12 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
             issued_at="2026-01-01T00:00:00Z",
         )
     )
-    document = ReceiptDocument(receipt=made, signature=receipts.sign(made, key))
+    document = ReceiptDocument(receipt=receipt, signature=receipts.sign(receipt, key))
     return document, KeySet.model_validate(signing.jwks(key))
 
 
 @pytest.mark.slow
-def test_a_receipts_signature_is_checked_without_the_arithmetic_and_its_spend_is_not(tmp_path: Path) -> None:
+def test_verify_signature_does_not_need_the_solvers_and_verify_does(tmp_path: Path) -> None:
     Receipt(*_receipt(MODEL)).save(tmp_path)
     (tmp_path / "others.json").write_text(_receipt(MODEL)[1].model_dump_json())
     code = """
@@ -829,8 +829,8 @@ for wrong in (receipt.verify, purse.load("receipt.json", "others.json").verify_s
     except purse.ClientError as error:
         print(type(error).__name__, error)
 """
-    done = python(WITHOUT + code, tmp_path)
-    signed, lacking, unknown = done.stdout.splitlines()
+    result = python(WITHOUT + code, tmp_path)
+    signed, lacking, unknown = result.stdout.splitlines()
     assert (signed, lacking.split()[0], unknown.split()[0]) == ("signed", "NotInstalled", "NotVerified")
     assert lacking.endswith("pip install 'privy-purse[solvers]'")
 
@@ -838,10 +838,10 @@ for wrong in (receipt.verify, purse.load("receipt.json", "others.json").verify_s
 def test_receipt_is_verified_offline_against_saved_keys_only(tmp_path: Path) -> None:
     document, keys = _receipt(MODEL)
     path, saved = Receipt(document, keys).save(tmp_path / "kept")
-    found = load(path, saved).verify(model=MODEL)
-    assert found.holds
-    assert found.recomputed_epsilon is not None
-    assert found.recomputed_epsilon <= 1.0
+    verification = load(path, saved).verify(model=MODEL)
+    assert verification.holds
+    assert verification.recomputed_epsilon is not None
+    assert verification.recomputed_epsilon <= 1.0
     with pytest.raises(NotVerified, match="another model"):
         load(path, saved).verify(model=MODEL.model_copy(update={"intercept": 7.0}))
     _, strangers = _receipt(MODEL)
@@ -860,17 +860,17 @@ def test_receipt_is_verified_offline_against_saved_keys_only(tmp_path: Path) -> 
         load(path, path)
 
 
-def test_a_model_read_back_from_its_file_has_the_digest_that_the_receipt_names(tmp_path: Path) -> None:
+def test_a_model_restored_from_its_file_has_the_digest_in_the_receipt(tmp_path: Path) -> None:
     awkward = MODEL.model_copy(update={"coefficients": [1e-300, -0.0, 1e21, 0.1 + 0.2], "intercept": 1.0})
     path = tmp_path / "model.json"
     path.write_text(json.dumps(awkward.model_dump(mode="json"), indent=2))
-    back = Model.model_validate_json(path.read_bytes())
+    restored = Model.model_validate_json(path.read_bytes())
     document, keys = _receipt(awkward)
-    assert Receipt(document, keys).verify(model=back).holds
+    assert Receipt(document, keys).verify(model=restored).holds
 
 
 @pytest.mark.slow
-def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
+def test_the_async_client_works_with_the_application_itself(tmp_path: Path) -> None:
     spec = {"name": "people", "columns": SPEC["columns"], "budget": {"epsilon": 1.0, "delta": 1e-6}}
     table = csv.read_csv(pa.BufferReader(people()))
 
@@ -879,19 +879,19 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
         async with AsyncClient("http://purse.test", running.token, transport=transport) as purse:
             await purse.ready()
             dataset = await purse.datasets.upload(table, spec=spec)
-            asked: dict[str, Any] = {"dataset": "people", "target": "income", "privacy": 0.5}
-            assert (await purse.quote(**asked)).fits
-            job = await purse.jobs.submit(**asked, method="dp_svrg")
+            settings: dict[str, Any] = {"dataset": "people", "target": "income", "privacy": 0.5}
+            assert (await purse.quote(**settings)).fits
+            job = await purse.jobs.submit(**settings, method="dp_svrg")
             assert job.job.quote.method.name == "dp_svrg"
             assert job.job.quote.method["epochs"] >= 1
             model = await job.result(timeout=PATIENCE)
             receipt = await job.receipt()
             assert receipt.verify(model=model).holds
             assert (await purse.verify(receipt)).valid
-            assert [found.id for found in await purse.jobs.list()] == [job.id]
+            assert [listed.id for listed in await purse.jobs.list()] == [job.id]
             assert (await purse.datasets.budget(dataset)).jobs == 1
             with pytest.raises(ProblemError) as refused:
-                await purse.jobs.submit(**asked | {"privacy": 1})
+                await purse.jobs.submit(**settings | {"privacy": 1})
             assert refused.value.code == "budget_exhausted"
             ledger, head = await purse.ledger(dataset.id), await purse.ledger_head(dataset.id)
             assert (head.sequence, head.hash) == (receipt.head.sequence, receipt.head.hash)
@@ -907,59 +907,59 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
     assert kinds == ["opened", "charged", "started", "released"]
 
 
-def test_a_session_is_closed_by_its_block_and_stays_open_after_an_error(tmp_path: Path) -> None:
+def test_a_session_is_closed_at_the_end_of_its_with_block_but_not_after_an_error(tmp_path: Path) -> None:
     spec = {"name": "people", "columns": SPEC["columns"], "budget": {"epsilon": 1.0, "delta": 1e-6}}
     gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 40.0}
 
     async def scenario(running: Live) -> None:
         transport = httpx.ASGITransport(running.app)
         async with AsyncClient("http://purse.test", running.token, transport=transport) as purse:
-            held = await purse.sessions.open(dataset="people", events=[gaussian, gaussian], lifetime=600)
-            async with held:
-                assert held.noise_multiplier is None
-                assert (await held.record(event=1)).plan[1].recorded == 1
-            assert held.state == "closed"
-            assert (await purse.sessions.get(held.id)).session == held.session
-            assert (await held.receipt()).verify().holds
+            session = await purse.sessions.open(dataset="people", events=[gaussian, gaussian], lifetime=600)
+            async with session:
+                assert session.noise_multiplier is None
+                assert (await session.record(event=1)).plan[1].recorded == 1
+            assert session.state == "closed"
+            assert (await purse.sessions.get(session.id)).session == session.session
+            assert (await session.receipt()).verify().holds
 
     with live(tmp_path / "home") as running, Client(running.url, running.token) as purse:
         purse.datasets.upload(BytesIO(people()), spec=spec)
         asyncio.run(scenario(running))
-        held = purse.sessions.open(dataset="people", privacy=0.3, steps=10, title="a survey")
-        held.record(3)
-        with pytest.raises(ZeroDivisionError), held:
+        session = purse.sessions.open(dataset="people", privacy=0.3, steps=10, title="a survey")
+        session.record(3)
+        with pytest.raises(ZeroDivisionError), session:
             _ = 1 // 0
-        assert (held.state, held.refresh().plan[0].recorded) == ("open", 3)
-        assert held.noise_multiplier is not None
-        held.close()
+        assert (session.state, session.refresh().plan[0].recorded) == ("open", 3)
+        assert session.noise_multiplier is not None
+        session.close()
         with pytest.raises(ProblemError) as refused:
-            held.record()
+            session.record()
         assert refused.value.code == "session_ended"
-        assert held.close() == held.refresh() == held.session
+        assert session.close() == session.refresh() == session.session
         ledger = purse.ledger("people")
-        assert held.receipt().verify(ledger=ledger).chain
-        assert next(iter(purse.sessions.list(dataset="people"))).id == held.id
+        assert session.receipt().verify(ledger=ledger).chain
+        assert next(iter(purse.sessions.list(dataset="people"))).id == session.id
 
 
-def test_an_error_in_a_sessions_block_sends_no_close_and_gets_a_note() -> None:
+def test_an_error_in_a_with_block_of_a_session_closes_nothing_and_adds_a_note() -> None:
     """A refund after an error that depends on the data would reveal the error."""
     session = {"id": "sess_a", "dataset": "ds_a", "dataset_name": "people", "analyst": "ada", "state": "open"}
     charge = {"share": 0.1, "epsilon": 0.5, "delta": 1e-6}
     times = {"created_at": "2026-11-26T08:00:00.000Z", "expires_at": "2026-11-27T08:00:00.000Z"}
-    made, sent = session | {"plan": [], "reserved": charge, "charged": charge} | times, []
+    opened, paths = session | {"plan": [], "reserved": charge, "charged": charge} | times, []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(request.url.path)
-        return httpx.Response(201, json=made)
+        paths.append(request.url.path)
+        return httpx.Response(201, json=opened)
 
     with _client(answer) as purse:
         with pytest.raises(ZeroDivisionError) as failed, purse.sessions.open(dataset="ds_a", events=[]):
             _ = 1 // 0
         assert "sess_a stays open" in failed.value.__notes__[0]
-        assert sent == ["/v1/datasets/ds_a/sessions"]
+        assert paths == ["/v1/datasets/ds_a/sessions"]
         with purse.sessions.open(dataset="ds_a", events=[]):
             pass
-        assert sent[-1] == "/v1/sessions/sess_a/close"
+        assert paths[-1] == "/v1/sessions/sess_a/close"
 
 
 class _Waits:
@@ -988,16 +988,16 @@ class _Waits:
         return httpx.Response(200, json=QUOTE)
 
     def quote(self, is_async: bool) -> None:
-        asked: dict[str, Any] = {"dataset": "ds_a", "target": "y", "privacy": PRIVACY}
+        settings: dict[str, Any] = {"dataset": "ds_a", "target": "y", "privacy": PRIVACY}
         if not is_async:
             with _client(self) as purse:
-                assert purse.quote(**asked).fits
+                assert purse.quote(**settings).fits
             return
 
         async def ask() -> None:
             transport = httpx.MockTransport(self)
             async with AsyncClient("http://purse.test", "secret", transport=transport) as purse:
-                assert (await purse.quote(**asked)).fits
+                assert (await purse.quote(**settings)).fits
 
         asyncio.run(ask())
 
@@ -1026,40 +1026,40 @@ class TestRetryAfter:
             server.quote(is_async)
         assert (server.calls, server.slept) == (1, [])
 
-    def test_not_where_nothing_asks_to_wait(self, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+    def test_does_not_wait_after_other_errors(self, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
         server = _Waits(monkeypatch, 1, "5", 500)
         with pytest.raises(ProblemError):
             server.quote(is_async)
         assert server.slept == []
 
 
-def test_what_must_not_be_sent_twice_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_is_not_sent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     server = _Waits(monkeypatch, 1, "5")
     with _client(server) as purse, pytest.raises(ProblemError) as raised:
         purse.datasets.upload(BytesIO(b"a\n1\n"), spec=SPEC)
     assert (raised.value.retry_after, server.calls, server.slept) == (5.0, 1, [])
 
 
-def test_a_stream_waits_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_is_requested_again_while_the_server_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     server = _Waits(monkeypatch, 2, "7", 503)
     sender = sending.Sender(sending.Blocking(httpx.Client(transport=httpx.MockTransport(server), base_url="http://x")))
-    found = list(sending.each(sender.follow(EventStream("job_a", None))))
-    assert [event.state for event in found] == ["done"]
+    events = list(sending.each(sender.follow(EventStream("job_a", None))))
+    assert [event.state for event in events] == ["done"]
     assert [seconds for seconds in server.slept if seconds > 5] == [7.0, 7.0]
 
 
-def test_what_waits_for_a_loop_is_closed_and_refused_over_a_blocking_driver() -> None:
-    left = []
+def test_the_blocking_driver_closes_and_refuses_a_coroutine_that_needs_an_event_loop() -> None:
+    steps = []
 
     async def waits() -> None:
         try:
             await asyncio.sleep(0)
         finally:
-            left.append(True)
+            steps.append("closed")
 
     with pytest.raises(RuntimeError, match="event loop"):
         sending.run(waits())
-    assert left == [True]
+    assert steps == ["closed"]
 
 
 def test_a_refused_stream_is_the_servers_problem_on_an_event_loop_too() -> None:
@@ -1075,8 +1075,8 @@ def test_a_refused_stream_is_the_servers_problem_on_an_event_loop_too() -> None:
 
 
 @pytest.mark.parametrize("step", [".", ".."])
-def test_a_name_that_is_a_step_in_a_path_is_asked_for_nowhere(step: str) -> None:
-    """Or to withdraw such a person's grant would delete the dataset."""
+def test_dot_and_dot_dot_are_refused_as_names_in_paths(step: str) -> None:
+    """Otherwise withdrawing the grant of `..` would delete the dataset."""
     with pytest.raises(ValueError, match="Use the id"):
         api_path("datasets", "ds_a", "grants", step)
     assert api_path("datasets", "ds_a", "grants", "a.b/..") == "/v1/datasets/ds_a/grants/a.b%2F.."

@@ -48,7 +48,7 @@ def _failed(check: Callable[[Any], None], estimator: Any) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_every_check_passes_but_those_that_privacy_forbids(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_check_passes_except_those_that_privacy_forbids(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: its checks of the estimators do not run")
     from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -56,12 +56,12 @@ def test_every_check_passes_but_those_that_privacy_forbids(name: str, monkeypatc
 
     failed, ran = set(), set()
     for estimator, check in estimator_checks_generator(declared(name), mark=None):
-        told = str(getattr(check, "func", check).__name__)
-        ran.add(told)
+        check_name = str(getattr(check, "func", check).__name__)
+        ran.add(check_name)
         with monkeypatch.context() as patch:
-            if told in REPRODUCED:
+            if check_name in REPRODUCED:
                 patch.setitem(release.__globals__, "Noise", lambda: Noise(SeededBits(1)))
             if _failed(check, estimator):
-                failed.add(told)
+                failed.add(check_name)
     assert failed == FORBIDDEN[name].keys()
     assert len(ran) > 40

@@ -18,6 +18,7 @@ def rows() -> tuple[Any, Any]:
     return X, X @ [1.0, -0.5] + rng.logistic(size=N)
 
 
+@pytest.mark.usefixtures("seeded")
 def test_tables_are_in_the_units_of_the_columns_and_charged() -> None:
     X, margins = rows()
     accountant = purse.BudgetAccountant(4.0, 1e-6)
@@ -53,6 +54,7 @@ def test_persons_are_the_rows_of_a_table_and_other_settings_are_refused() -> Non
         purse.PrivateLinearSVC(4.0, bounds=(-4, 4), classes=[0, 1], inference=True).fit(X, margins > 0)
 
 
+@pytest.mark.usefixtures("seeded")
 def test_a_table_of_counts_has_rate_ratios_and_predicts_means() -> None:
     X, _ = rows()
     rng = np.random.default_rng(1)
@@ -68,9 +70,9 @@ def test_a_table_of_counts_has_rate_ratios_and_predicts_means() -> None:
         np.minimum(np.exp([table.params["intercept"], fitted.coef_ @ [4, -4] + fitted.intercept_]), 12)
     )
     assert set(table.ratios) == {"column 0", "column 1"}
-    before = fitted.predict(X[:5])
+    predictions = fitted.predict(X[:5])
     fitted.set_params(family=None)
-    assert fitted.predict(X[:5]) == pytest.approx(before)
+    assert fitted.predict(X[:5]) == pytest.approx(predictions)
     for wrong in ({"inference": False}, {"family": "gamma"}, {"target_bounds": (1, 12)}):
         accountant = purse.BudgetAccountant(4.0, 1e-6)
         with pytest.raises(ValueError, match=r"family|lower bound 0"):

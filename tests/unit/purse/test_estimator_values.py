@@ -16,15 +16,15 @@ from purse.prediction import UnsupportedCategory
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
 
 
-def _logistic(**more: Any) -> Any:
-    return purse.PrivateLogisticRegression(**({"classes": [0, 1], "method": "dp_gd"} | more))
+def _logistic(**settings: Any) -> Any:
+    return purse.PrivateLogisticRegression(**({"classes": [0, 1], "method": "dp_gd"} | settings))
 
 
 _BIG = 12_345_678_901  # in shortest form a float of that size is written with an exponent
 
 
-def test_no_value_is_refused_as_a_number_or_as_a_category() -> None:
-    """After the charge an error would tell of a row."""
+def test_a_fit_accepts_every_value_as_a_number_and_as_a_category() -> None:
+    """An error after the charge would reveal a value of a row."""
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: its missing time is not tried")
     odd: list[Any] = [pandas.NaT, pandas.NA, np.timedelta64(1, "s"), np.datetime64("2020-01-01"), 2j, b"1", object()]
     odd += [10**5000, np.timedelta64(5), Decimal("sNaN"), np.complex128(2j), np.longdouble("1e4000"), [], [2, 3]]
@@ -35,8 +35,8 @@ def test_no_value_is_refused_as_a_number_or_as_a_category() -> None:
         for X, y in ((rows, odd), (frame, pandas.Series(column(odd), dtype=object))):
             first, second = ("a", "b") if X is frame else (0, 1)
             accountant = purse.BudgetAccountant(1.0, 1e-6)
-            said: Any = {"bounds": {first: (0, 1)}, "categories": {second: ["a"]}, "accountant": accountant}
-            model = _logistic(**said).fit(X, y)
+            declarations: Any = {"bounds": {first: (0, 1)}, "categories": {second: ["a"]}, "accountant": accountant}
+            model = _logistic(**declarations).fit(X, y)
             warnings.simplefilter("ignore", UnsupportedCategory)  # a function of released numbers
             margins = model.decision_function(X)
             warnings.simplefilter("error", UnsupportedCategory)
@@ -75,16 +75,19 @@ def test_one_missing_label_makes_no_doubles_of_the_others(kind: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-@pytest.mark.parametrize("beside", [[1, 2, 3], [1.0, None, 3.0], [1, None, 3], ["1", "x", "3"], [True, None, False]])
-def test_columns_of_a_frame_are_read_each_by_itself(library: str, beside: list[Any]) -> None:
-    """As one array they have one type, that of all of them: a flag beside integers was one of them, and no flag."""
+@pytest.mark.parametrize("neighbor", [[1, 2, 3], [1.0, None, 3.0], [1, None, 3], ["1", "x", "3"], [True, None, False]])
+def test_each_column_of_a_frame_is_read_separately(library: str, neighbor: list[Any]) -> None:
+    """In one array all columns have one type, so a flag next to integers was once read as an integer."""
     module = pytest.importorskip(library, reason=f"{library} is not installed: its frames are not tried")
-    own = {"id": [_BIG, 2**53 + 1, 5], "flag": [True, False, True], "beside": beside}
+    own = {"id": [_BIG, 2**53 + 1, 5], "flag": [True, False, True], "beside": neighbor}
     frame = module.table(own) if library == "pyarrow" else module.DataFrame(own)
-    said: Any = {"categories": {"id": [_BIG, 2**53 + 1, 5], "flag": ["true", "false"]}, "bounds": {"beside": (0, 3)}}
-    model = _logistic(**said)
-    found = model.unread(frame, [0, 1, 1])
-    assert (found["id"], found["flag"]) == (0, 0)
+    declarations: Any = {
+        "categories": {"id": [_BIG, 2**53 + 1, 5], "flag": ["true", "false"]},
+        "bounds": {"beside": (0, 3)},
+    }
+    model = _logistic(**declarations)
+    shares = model.unread(frame, [0, 1, 1])
+    assert (shares["id"], shares["flag"]) == (0, 0)
     twice = model.fit(frame, [0, 1, 1]).decision_function(frame)
     assert twice.shape == (3,)
 

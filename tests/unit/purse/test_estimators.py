@@ -13,7 +13,6 @@ import pytest
 
 import purse
 from accounting.errors import BudgetExhausted
-from accounting.noise import Noise
 from accounting.privacy import Privacy, Unit
 from purse.prediction import UnsupportedCategory
 from purse.wire.columns import NumberColumn
@@ -22,16 +21,9 @@ from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpGd, OutputPerturbation
 from solvers.preparation import AskedPreparation, Declared, Private
 from solvers.problem import Problem
-from solvers.solve import plan, release, solve
-from tests.support.seeded import SeededBits
+from solvers.solve import plan, solve
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
-
-
-@pytest.fixture
-def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same noise for each fit."""
-    monkeypatch.setitem(release.__globals__, "Noise", lambda: Noise(SeededBits(7)))
 
 
 def _rows(n: int = 400, p: int = 3) -> tuple[Any, Any]:
@@ -39,12 +31,12 @@ def _rows(n: int = 400, p: int = 3) -> tuple[Any, Any]:
     return X, (X @ np.arange(1, p + 1) > 0).astype(int)
 
 
-def _svc(**more: Any) -> Any:
-    return purse.PrivateLinearSVC(**more)
+def _svc(**settings: Any) -> Any:
+    return purse.PrivateLinearSVC(**settings)
 
 
-def _logistic(**more: Any) -> Any:
-    return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | more))
+def _logistic(**settings: Any) -> Any:
+    return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | settings))
 
 
 @pytest.mark.usefixtures("seeded")
@@ -99,14 +91,16 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
     X, y = _rows(n=600)
     frame = pandas.DataFrame({"sex": np.where(y == 1, "f", "m"), "age": 50 + 30 * X[:, 0], "old": X[:, 1] > 0})
-    said: Any = {"bounds": {"age": (20, 80), "old": (0, 1)}, "categories": {"sex": ["f", "m"]}}
-    model = _logistic(epsilon=10.0, **said).fit(frame, y)
+    declarations: Any = {"bounds": {"age": (20, 80), "old": (0, 1)}, "categories": {"sex": ["f", "m"]}}
+    model = _logistic(epsilon=10.0, **declarations).fit(frame, y)
     assert model.feature_names_in_.tolist() == ["sex", "age", "old"]
     assert model.coef_names_ == ["sex = f", "sex = m", "sex = (other)", "age", "old"]
     assert model.coef_.shape == (1, 5)
     assert model.score(frame, y) > 0.95
-    ones = np.column_stack((frame.sex == "f", frame.sex == "m", np.zeros(600), frame.age, frame.old))
-    np.testing.assert_allclose(ones @ model.coef_[0] + model.intercept_, model.decision_function(frame), atol=1e-9)
+    indicators = np.column_stack((frame.sex == "f", frame.sex == "m", np.zeros(600), frame.age, frame.old))
+    np.testing.assert_allclose(
+        indicators @ model.coef_[0] + model.intercept_, model.decision_function(frame), atol=1e-9
+    )
     odd = pandas.DataFrame({"sex": ["x", None], "age": [1e9, None], "old": [True, False]})
     like = pandas.DataFrame({"sex": ["?", "?"], "age": [80, 50], "old": [True, False]})
     np.testing.assert_array_equal(model.decision_function(odd), model.decision_function(like))
@@ -147,7 +141,7 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
         ({"epsilon": 0.0}, "epsilon must lie in"),
     ],
 )
-def test_what_is_not_declared_is_refused_and_nothing_is_charged(changed: dict[str, Any], says: str) -> None:
+def test_a_missing_declaration_is_refused_before_the_charge(changed: dict[str, Any], says: str) -> None:
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match=says):
@@ -158,12 +152,12 @@ def test_what_is_not_declared_is_refused_and_nothing_is_charged(changed: dict[st
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("kind", [int, float, str, object, bool])
 @pytest.mark.parametrize("classes", [[0, 1], ["0", "1"]])
-def test_labels_are_the_declared_ones_in_whatever_type_they_come(kind: Any, classes: Any) -> None:
+def test_labels_of_any_type_are_matched_to_the_declared_classes(kind: Any, classes: Any) -> None:
     X, y = _rows(200)
     if kind is bool and classes == ["0", "1"]:
         classes = ["false", "true"]
-    told = _logistic(classes=classes).fit(X, y.astype(kind)).release_.coefficients
-    np.testing.assert_array_equal(told, _logistic().fit(X, y).release_.coefficients)
+    coefficients = _logistic(classes=classes).fit(X, y.astype(kind)).release_.coefficients
+    np.testing.assert_array_equal(coefficients, _logistic().fit(X, y).release_.coefficients)
 
 
 def test_no_value_is_refused() -> None:
@@ -175,14 +169,14 @@ def test_no_value_is_refused() -> None:
     np.testing.assert_array_equal(model.decision_function(strange), model.decision_function(X * [0, 1, 1]))
 
 
-def test_who_holds_the_data_can_ask_what_a_fit_would_not_take() -> None:
+def test_unread_reports_the_share_of_values_that_a_fit_cannot_read() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
     frame = pandas.DataFrame({"age": ["30", "x", None, "99"], "sex": ["f", "F", "m", None]})
-    said: Any = {"bounds": {"age": (18, 90)}, "categories": {"sex": ["f", "m"]}}
-    model = _logistic(**said)
+    declarations: Any = {"bounds": {"age": (18, 90)}, "categories": {"sex": ["f", "m"]}}
+    model = _logistic(**declarations)
     assert model.unread(frame, [0, 1, 1, 7]) == {"age": 0.75, "sex": 0.5, "the target": 0.25}
     assert not hasattr(model, "n_features_in_"), "nothing is kept"
-    target = purse.PrivateLinearRegression(target_bounds=(0, 10), **said)
+    target = purse.PrivateLinearRegression(target_bounds=(0, 10), **declarations)
     assert target.unread(frame, [0, 5, -1, np.nan])["the target"] == 0.5
 
 
@@ -196,7 +190,7 @@ def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["random_state", "C", "class_weight", "max_iter"])
-def test_a_parameter_of_scikit_learn_is_refused_with_what_to_use_instead(name: str) -> None:
+def test_the_error_about_a_parameter_of_scikit_learn_names_the_alternative(name: str) -> None:
     assert "random_state" not in purse.PrivateLogisticRegression().get_params()
     with pytest.raises(TypeError, match=rf"^PrivateLinearSVC does not have {name}: "):
         _svc(**{name: 1})
@@ -214,6 +208,7 @@ def test_weights_are_refused_and_nothing_is_charged(estimator: str) -> None:
     assert accountant.fits == 0
 
 
+@pytest.mark.usefixtures("seeded")
 def test_a_category_without_rows_has_coefficient_0_and_is_warned_of() -> None:
     rng = np.random.default_rng(3)
     X = np.column_stack((rng.uniform(-1, 1, 4000), rng.integers(0, 2, 4000)))
@@ -225,7 +220,7 @@ def test_a_category_without_rows_has_coefficient_0_and_is_warned_of() -> None:
     absent = shares[1:] < 2 * noise_std
     coefficients = dict(zip(model.coef_names_[1:], model.coef_[0][1:], strict=True))
     assert [value == 0.0 for value in coefficients.values()] == absent.tolist()
-    assert absent.any(), "two of the categories have no row; each passes with probability 0.023"
+    assert absent.any(), "two of the categories have no row; with this noise not both of them pass for present"
     with pytest.warns(UnsupportedCategory, match="column 1"):
         model.predict([[0.5, value] for value in (2, 3)])
 
@@ -269,31 +264,33 @@ _EACH: Any = [
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize("asked", [None, Private(), Declared()])
-@pytest.mark.parametrize(("name", "said"), _EACH)
-def test_rows_are_prepared_and_slopes_limited_as_asked(name: str, said: Any, asked: AskedPreparation | None) -> None:
-    """The solvers' own run of what was asked for; each part of it counts."""
+@pytest.mark.parametrize("preparation", [None, Private(), Declared()])
+@pytest.mark.parametrize(("name", "settings"), _EACH)
+def test_a_fit_applies_the_requested_preparation_and_slope_limit(
+    name: str, settings: Any, preparation: AskedPreparation | None
+) -> None:
+    """The coefficients equal those of `solve` with the same settings, and each setting has an effect."""
     X, y = _rows(300)
-    said = said | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "slope_limit": 0.5}
-    if asked is not None:
-        said["preparation"] = asked.name
-    told = getattr(purse, name)(**said).fit(X, y)
+    settings = settings | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "slope_limit": 0.5}
+    if preparation is not None:
+        settings["preparation"] = preparation.name
+    fitted = getattr(purse, name)(**settings).fit(X, y)
     laid_out = Columns((1, 1, 1))
     facts: Any = {"n": 300, "d": 4, "row_norm": laid_out.row_norm, "columns": laid_out}
-    problem = Problem(told._loss(*([2] if "classes" in said else [])), **facts)
+    problem = Problem(fitted._loss(*([2] if "classes" in settings else [])), **facts)
     rows, targets, privacy = np.column_stack((X, np.ones(300))), 2.0 * y - 1, Privacy(2.0, 1e-6)
-    expected = solve(DpGd(), problem, rows, targets, privacy, asked, 0.5)
-    np.testing.assert_allclose(told.release_.coefficients, expected.coefficients, rtol=1e-6, atol=1e-9)
-    assert told.release_.preparation == (asked or Private())
-    other = getattr(purse, name)(**said | {"slope_limit": 1.0}).fit(X, y)
-    assert abs(other.coef_ - told.coef_).max() > 1e-6
+    expected = solve(DpGd(), problem, rows, targets, privacy, preparation, 0.5)
+    np.testing.assert_allclose(fitted.release_.coefficients, expected.coefficients, rtol=1e-6, atol=1e-9)
+    assert fitted.release_.preparation == (preparation or Private())
+    unlimited = getattr(purse, name)(**settings | {"slope_limit": 1.0}).fit(X, y)
+    assert abs(unlimited.coef_ - fitted.coef_).max() > 1e-6
 
 
-def test_auto_limits_residuals_where_that_is_asked() -> None:
+def test_auto_limits_residuals_if_a_slope_limit_is_set() -> None:
     X, y = _rows(300)
-    said: Any = {"bounds": (-1, 1), "target_bounds": (0, 1), "epsilon": 2.0}
-    assert purse.PrivateLinearRegression(**said).fit(X, y).release_.method.name == "adaptive_gd"
-    assert purse.PrivateLinearRegression(slope_limit=0.5, **said).fit(X, y).release_.method.name == "dp_gd"
+    settings: Any = {"bounds": (-1, 1), "target_bounds": (0, 1), "epsilon": 2.0}
+    assert purse.PrivateLinearRegression(**settings).fit(X, y).release_.method.name == "adaptive_gd"
+    assert purse.PrivateLinearRegression(slope_limit=0.5, **settings).fit(X, y).release_.method.name == "dp_gd"
 
 
 _VISITS: Any = {"lower": 0, "upper": 50, "origin": 0, "scale": 10, "default": 2}
@@ -354,59 +351,59 @@ def test_a_declaration_of_another_column_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize(("name", "said"), _EACH)
-def test_rows_are_protected_by_person_where_that_is_asked(name: str, said: Any) -> None:
-    """The solvers' own run of persons' rows; rows beyond the cap, and in what order others' come, change nothing."""
+@pytest.mark.parametrize(("name", "settings"), _EACH)
+def test_rows_are_protected_by_person_if_persons_are_given(name: str, settings: Any) -> None:
+    """The coefficients equal those of `solve`. Rows above the cap and the order of persons' rows change nothing."""
     X, y = _rows(300)
-    whose = np.repeat(np.arange(150), 2)
-    said = said | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "max_rows": 2}
+    persons = np.repeat(np.arange(150), 2)
+    settings = settings | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "max_rows": 2}
     kind = getattr(purse, name)
-    told = kind(**said).fit(X, y, persons=whose)
-    names = [f"p{i:03}" for i in whose] + [f" p{i:03} " for i in whose]  # white space around it is nobody else's name
-    more = kind(**said).fit(np.vstack((X, -X)), np.append(y, 1 - y), persons=names)
-    np.testing.assert_array_equal(told.release_.coefficients, more.release_.coefficients)
-    assert told.delta_ == min(1e-6, 1 / (10 * 150))
-    alone = kind(**said | {"max_rows": 4}).fit(X, y, persons=whose)
-    assert abs(alone.release_.coefficients - told.release_.coefficients).max() > 1e-6
+    fitted = kind(**settings).fit(X, y, persons=persons)
+    names = [f"p{i:03}" for i in persons] + [f" p{i:03} " for i in persons]  # white space around a name is ignored
+    extended = kind(**settings).fit(np.vstack((X, -X)), np.append(y, 1 - y), persons=names)
+    np.testing.assert_array_equal(fitted.release_.coefficients, extended.release_.coefficients)
+    assert fitted.delta_ == min(1e-6, 1 / (10 * 150))
+    alone = kind(**settings | {"max_rows": 4}).fit(X, y, persons=persons)
+    assert abs(alone.release_.coefficients - fitted.release_.coefficients).max() > 1e-6
     laid_out = Columns((1, 1, 1))
     facts: Any = {"n": 150, "d": 4, "row_norm": laid_out.row_norm, "columns": laid_out}
-    model = kind(**said)
-    problem = Problem(model._loss(*([2] if "classes" in said else [])), unit=Unit("person", 2), **facts)
+    model = kind(**settings)
+    problem = Problem(model._loss(*([2] if "classes" in settings else [])), unit=Unit("person", 2), **facts)
     targets = 2.0 * y - 1
-    expected = solve(DpGd(), problem, np.column_stack((X, np.ones(300))), targets, Privacy(2.0, 1e-6), persons=whose)
-    np.testing.assert_array_equal(told.release_.coefficients, expected.coefficients)
+    expected = solve(DpGd(), problem, np.column_stack((X, np.ones(300))), targets, Privacy(2.0, 1e-6), persons=persons)
+    np.testing.assert_array_equal(fitted.release_.coefficients, expected.coefficients)
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize(("name", "said"), _EACH)
-def test_a_row_may_be_protected_against_none_in_its_place(name: str, said: Any) -> None:
+@pytest.mark.parametrize(("name", "settings"), _EACH)
+def test_a_row_may_be_protected_under_zero_out(name: str, settings: Any) -> None:
     X, y = _rows(300)
-    said = said | {"bounds": (-1, 1), "method": DpGd(steps=20), "epsilon": 2.0}
-    told = getattr(purse, name)(neighbors="zero_out", **said).fit(X, y)
-    assert told.release_.transcript.relation == "zero_out"
-    other = getattr(purse, name)(**said).fit(X, y)
-    multipliers = [fit.release_.transcript.queries[0].noise_multiplier for fit in (told, other)]
-    assert 1.9 < multipliers[1] / multipliers[0] < 2.1, "a record against none moves sums half as far"
+    settings = settings | {"bounds": (-1, 1), "method": DpGd(steps=20), "epsilon": 2.0}
+    unreplaced = getattr(purse, name)(neighbors="zero_out", **settings).fit(X, y)
+    assert unreplaced.release_.transcript.relation == "zero_out"
+    replaced = getattr(purse, name)(**settings).fit(X, y)
+    multipliers = [fit.release_.transcript.queries[0].noise_multiplier for fit in (unreplaced, replaced)]
+    assert 1.9 < multipliers[1] / multipliers[0] < 2.1, "zeroing a record moves sums half as far as replacing it"
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize(("name", "said"), _EACH)
-def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> None:
+@pytest.mark.parametrize(("name", "settings"), _EACH)
+def test_sparse_rows_release_the_same_model_as_dense_rows(name: str, settings: Any) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     X, y = _rows(200)
     X = np.column_stack((np.where(np.abs(X) < 0.5, 0.0, X), np.arange(200) % 3))
-    ways: Any = {"bounds": {0: (-1, 1), 1: (0, 1), 2: (-2, 3)}, "categories": {3: [0, 1]}}
-    said = said | ways | {"method": "dp_gd", "epsilon": 2.0}
-    whole = getattr(purse, name)(**said).fit(X, y)
+    declarations: Any = {"bounds": {0: (-1, 1), 1: (0, 1), 2: (-2, 3)}, "categories": {3: [0, 1]}}
+    settings = settings | declarations | {"method": "dp_gd", "epsilon": 2.0}
+    dense = getattr(purse, name)(**settings).fit(X, y)
     for rows in (sparse.csr_matrix(X), sparse.coo_array(X)):
-        told = getattr(purse, name)(**said).fit(rows, y)
-        np.testing.assert_array_equal(told.release_.coefficients, whole.release_.coefficients)
-        np.testing.assert_array_equal(told.predict(rows), whole.predict(X))
-        assert told.unread(rows, y) == whole.unread(X, y)
+        fitted = getattr(purse, name)(**settings).fit(rows, y)
+        np.testing.assert_array_equal(fitted.release_.coefficients, dense.release_.coefficients)
+        np.testing.assert_array_equal(fitted.predict(rows), dense.predict(X))
+        assert fitted.unread(rows, y) == dense.unread(X, y)
 
 
 @pytest.mark.parametrize(
-    ("more", "persons", "says"),
+    ("settings", "persons", "says"),
     [
         ({}, [1] * 20, "max_rows goes with"),
         ({"max_rows": 2}, None, "max_rows goes with"),
@@ -419,23 +416,23 @@ def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> N
         ({"neighbors": "add_remove"}, None, "relation must be replace_one or zero_out"),
     ],
 )
-def test_what_is_protected_is_said_or_nothing_is_charged(more: Any, persons: Any, says: str) -> None:
+def test_an_invalid_unit_of_privacy_is_refused_before_the_charge(settings: Any, persons: Any, says: str) -> None:
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match=says):
-        _logistic(accountant=accountant, **more).fit(X, y, persons=persons)
+        _logistic(accountant=accountant, **settings).fit(X, y, persons=persons)
     assert accountant.fits == 0
 
 
-def test_a_budget_is_of_one_kind_of_neighbors() -> None:
+def test_an_accountant_accepts_one_neighbor_relation_only() -> None:
     X, y = _rows(60)
     accountant = purse.BudgetAccountant(3.0, 1e-6)
-    whose = np.arange(60) // 2
-    _logistic(epsilon=0.5, accountant=accountant, max_rows=2).fit(X, y, persons=whose)
-    _logistic(epsilon=0.5, accountant=accountant, max_rows=1).fit(X, y, persons=whose)
-    for other, persons in (({}, None), ({"neighbors": "zero_out", "max_rows": 2}, whose)):
+    identifiers = np.arange(60) // 2
+    _logistic(epsilon=0.5, accountant=accountant, max_rows=2).fit(X, y, persons=identifiers)
+    _logistic(epsilon=0.5, accountant=accountant, max_rows=1).fit(X, y, persons=identifiers)
+    for settings, persons in (({}, None), ({"neighbors": "zero_out", "max_rows": 2}, identifiers)):
         with pytest.raises(ValueError, match="by replace_one"):
-            _logistic(epsilon=0.5, accountant=accountant, **other).fit(X, y, persons=persons)
+            _logistic(epsilon=0.5, accountant=accountant, **settings).fit(X, y, persons=persons)
     assert accountant.fits == 2
 
 
@@ -451,7 +448,7 @@ def test_a_refused_first_fit_leaves_no_model() -> None:
 
 
 @pytest.mark.parametrize(("kind", "delta"), [("gdp", 1e-7), ("rdp", 1e-7), ("pure", 0.0)])
-def test_an_accountant_has_the_filter_that_is_asked_for(kind: Any, delta: float) -> None:
+def test_an_accountant_has_the_requested_filter(kind: Any, delta: float) -> None:
     X, y = _rows()
     accountant = purse.BudgetAccountant(2.0, delta, filter=kind)
     model = _logistic(accountant=accountant, method="auto", epsilon=0.5).fit(X, y)
@@ -505,7 +502,7 @@ def test_a_search_in_several_processes_states_why_no_fit_is_admitted() -> None:
     assert accountant.fits == 0
 
 
-def test_a_pipeline_of_public_steps_is_one_and_others_are_named() -> None:
+def test_check_pipeline_names_the_steps_that_learn_from_data() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import make_pipeline
@@ -526,5 +523,5 @@ def test_a_pipeline_of_public_steps_is_one_and_others_are_named() -> None:
         assert purse.check_pipeline(nested) == {"columntransformer.scale.standardscaler": ()}
     nested.fit(frame, y)
     with pytest.warns(purse.LearnedFromData, match="has learned mean_"):
-        found = purse.check_pipeline(nested)
-    assert {"mean_", "scale_"} <= {*found["columntransformer.scale.standardscaler"]}
+        learned = purse.check_pipeline(nested)
+    assert {"mean_", "scale_"} <= {*learned["columntransformer.scale.standardscaler"]}

@@ -67,18 +67,18 @@ def test_a_sheet_is_read_as_its_cells_are_in_any_dialect(dialect: dict[str, Any]
     }, "a row of the sheet is a line of the file"
 
 
-def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> None:
+def test_a_workbook_of_several_sheets_requires_the_name_of_a_sheet(tmp_path: Path) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"2024": [["x"], [1]], "2025": [["x"], [2]]})
     with readable(file, sheet="2025") as plain, plain.open(newline="") as text:
         assert list(csv.reader(text)) == [["x"], ["2"]]
     for named, says in ((None, "several sheets. Name one of '2024', '2025'"), ("2026", "no such sheet; it has '2024'")):
         with pytest.raises(ValueError, match=says), readable(file, sheet=named):
             pass
-    other = tmp_path / "stays.csv"
-    other.write_text("x\n1\n")
-    with readable(other) as plain:
-        assert plain == other
-    with pytest.raises(ValueError, match="Excel workbooks"), readable(other, sheet="2025"):
+    text_file = tmp_path / "stays.csv"
+    text_file.write_text("x\n1\n")
+    with readable(text_file) as plain:
+        assert plain == text_file
+    with pytest.raises(ValueError, match="Excel workbooks"), readable(text_file, sheet="2025"):
         pass
 
 
@@ -86,20 +86,22 @@ def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> N
     ("value", "dialect"),
     [("\u4e2d", {"encoding": "latin-1"}), ("a;b", {"quote": "", "delimiter": ";"})],
 )
-def test_what_the_dialect_cannot_say_is_refused_with_its_line(value: str, dialect: Any, tmp_path: Path) -> None:
+def test_a_value_that_the_dialect_cannot_express_is_refused_with_its_line(
+    value: str, dialect: Any, tmp_path: Path
+) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"a": [["x", "y"], [1, 1], [value, 1]]})
     with pytest.raises(ValueError, match="line 3") as refused, readable(file, Dialect(**dialect)):
         pass
     assert value not in str(refused.value)
 
 
-def test_a_time_that_the_format_has_no_place_for_is_no_date(tmp_path: Path) -> None:
+def test_a_time_that_does_not_fit_the_date_format_is_written_in_full(tmp_path: Path) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"a": [["x"], [dt.datetime(2020, 1, 31, 12, 30)]]})
     with readable(file) as plain:
         assert plain.read_text().split() == ["x", "2020-01-31T12:30:00"]
 
 
-def test_what_is_no_workbook_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_a_workbook_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "stays.xlsx"
     file.write_bytes(b"x,y\n1,2\n")
     with pytest.raises(ValueError, match="as a workbook"), readable(file):

@@ -57,7 +57,7 @@ def _model(link: str) -> Model:
 LINKS = ("logistic", "softmax", "sign", "identity", "log")
 
 
-def test_coefficients_have_names_and_a_summary_tells_them() -> None:
+def test_coefficients_have_names_and_are_in_the_summary() -> None:
     model = _model("logistic")
     assert isinstance(model.coefficients[0], float)
     assert list(model.named) == [
@@ -77,7 +77,7 @@ def test_coefficients_have_names_and_a_summary_tells_them() -> None:
     assert "low" in several.summary()
 
 
-def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None:
+def test_the_error_about_an_unknown_or_missing_column_names_it() -> None:
     model = _model("logistic")
     with pytest.raises(ValueError, match=r"Missing columns: stays\."):
         predict(model, [{"age": 1, "sex": "f", "town": "a"}])
@@ -123,7 +123,7 @@ def test_a_frame_predicts_as_its_rows_do_and_is_uploaded_as_a_file(kind: str) ->
     ids=["plain", "German"],
 )
 def test_a_frame_is_uploaded_in_the_declarations_dialect(dialect: Dialect, tmp_path: Path) -> None:
-    """Days, times and fractions of a frame are what the server reads; a time that the format would cut is no date."""
+    """The server reads the frame's days, times and fractions. A time that the date format would cut is not a date."""
     days = {"source": "seen", "type": "number", "lower": 0.0, "upper": 20000.0, "date": "days"}
     declared: list[Column] = [
         NumberColumn.model_validate(days | {"name": "day"}),
@@ -132,9 +132,9 @@ def test_a_frame_is_uploaded_in_the_declarations_dialect(dialect: Dialect, tmp_p
     ]
     towns = ["Köln; Süd", "'s Hage", None, None]
     pd = pytest.importorskip("pandas")
-    seen = pd.to_datetime(["1970-01-11", None, "2011-01-26", "2011-01-26 10:30"], format="ISO8601")
+    times = pd.to_datetime(["1970-01-11", None, "2011-01-26", "2011-01-26 10:30"], format="ISO8601")
     x = pd.Series([np.float32(0.5), -1.25, None, 1.5e-7], dtype=object)
-    with as_csv(pd.DataFrame({"seen": seen, "x": x, "town": towns}), dialect) as file:
+    with as_csv(pd.DataFrame({"seen": times, "x": x, "town": towns}), dialect) as file:
         (tmp_path / "file.csv").write_bytes(file.read())
     codes = np.vstack(list(encoded(tmp_path / "file.csv", Reading(declared, dialect))))
     assert codes[:, 0] == pytest.approx([-0.999, 0, 0.5, 0 if dialect == Dialect() else 0.5], abs=1e-12)
@@ -142,28 +142,28 @@ def test_a_frame_is_uploaded_in_the_declarations_dialect(dialect: Dialect, tmp_p
     assert codes[:, 2].tolist() == [0, 1, 2, 2]
 
 
-def test_categories_that_are_no_text_are_those_of_a_frames_file() -> None:
-    """Fractions with the dialect's mark, days in its format: so uploaded, they were "other" when predicted."""
+def test_categories_that_are_not_text_are_encoded_as_in_an_uploaded_frame() -> None:
+    """Fractions have the dialect's decimal mark and days have its date format. They were once encoded as "other"."""
     german = Dialect(decimal=",", delimiter=";", date_format="%d.%m.%Y")
     column = CategoryColumn(name="c", type="category", categories=["1,5", "04.07.2030", "2.5"])
-    held = [1.5, np.float32(1.5), date(2030, 7, 4), datetime(2030, 7, 4), 2.5, None, "1.5", 3.5]
-    assert encode(column, held, german).tolist() == [0, 0, 1, 1, 2, 3, 3, 3]
+    values = [1.5, np.float32(1.5), date(2030, 7, 4), datetime(2030, 7, 4), 2.5, None, "1.5", 3.5]
+    assert encode(column, values, german).tolist() == [0, 0, 1, 1, 2, 3, 3, 3]
 
 
-def test_dates_are_read_as_they_were_trained_on() -> None:
-    """Text in the dialect, dates and times of Python, of NumPy and of pandas, or what the column asks of a date."""
+def test_predictions_read_dates_as_training_did() -> None:
+    """Dates may be text in the dialect, values of Python, NumPy or pandas, or the part that the column uses."""
     year = {"name": "year", "type": "number", "lower": 2000.0, "upper": 2040.0, "source": "seen", "date": "year"}
     season = {"name": "month", "type": "category", "categories": ["1", "7"], "source": "seen", "date": "month"}
     fields = _model("identity").model_dump() | {"features": [year, season], "coefficients": [0.1, -0.2, 0.3, -0.4]}
     model, german = Model.model_validate(fields), Dialect(date_format="%d.%m.%Y")
-    seen = [date(2030, 7, 4), datetime(2030, 7, 4, 23, tzinfo=UTC), np.datetime64("2030-07-04"), "2030-07-04"]
-    found = predict(model, [{"seen": one} for one in seen])
-    assert found == pytest.approx(12.5 + 22.5 * (0.1 + 0.05 + 0.3), rel=1e-12)
-    assert predict(model, [{"seen": "04.07.2030"}], german) == pytest.approx(found[:1], rel=1e-12)
-    assert predict(model, [{"year": 2030, "month": 7}]) == pytest.approx(found[:1], rel=1e-12)
+    times = [date(2030, 7, 4), datetime(2030, 7, 4, 23, tzinfo=UTC), np.datetime64("2030-07-04"), "2030-07-04"]
+    predictions = predict(model, [{"seen": time} for time in times])
+    assert predictions == pytest.approx(12.5 + 22.5 * (0.1 + 0.05 + 0.3), rel=1e-12)
+    assert predict(model, [{"seen": "04.07.2030"}], german) == pytest.approx(predictions[:1], rel=1e-12)
+    assert predict(model, [{"year": 2030, "month": 7}]) == pytest.approx(predictions[:1], rel=1e-12)
     pd = pytest.importorskip("pandas")
     in_frame = predict(model, pd.DataFrame({"seen": pd.to_datetime(["2030-07-04"])}))
-    assert in_frame == pytest.approx(found[:1], rel=1e-12)
+    assert in_frame == pytest.approx(predictions[:1], rel=1e-12)
     unread = predict(model, [{"seen": "04.07.2030"}])  # no date in the default dialect
     assert unread == pytest.approx(12.5 + 22.5 * (0.1 + 0 - 0.4), rel=1e-12)
 
@@ -179,7 +179,7 @@ def test_a_frame_that_the_dialect_cannot_say_is_refused_with_its_line(dialect: D
 
 
 @pytest.mark.slow
-def test_what_pandas_calls_missing_is_missing() -> None:
+def test_missing_values_of_pandas_are_missing() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: frames of it are not tried")
     frame = pandas.DataFrame({"n": pandas.array([1, None], dtype="Int64"), 2: ["x", None]})
     assert columns(frame) == {"n": [1, None], "2": ["x", None]}
@@ -196,10 +196,10 @@ def test_scikit_learn_predicts_the_same(link: str) -> None:
     pipeline = model.to_sklearn()
     frame, ours = pandas.DataFrame(ROWS), model.predict(ROWS)
     if link in ("sign", "identity", "log"):
-        _same(pipeline.predict(frame), ours)
+        _assert_close(pipeline.predict(frame), ours)
     else:
-        found = pipeline.predict_proba(frame)
-        _same(found if link == "softmax" else found[:, 1], ours)
+        probabilities = pipeline.predict_proba(frame)
+        _assert_close(probabilities if link == "softmax" else probabilities[:, 1], ours)
         assert set(pipeline.predict(frame)) <= set(model.classes or ())
 
 
@@ -211,16 +211,16 @@ def test_onnxruntime_predicts_the_same(link: str) -> None:
     onnx = pytest.importorskip("onnx", reason=reason)
     model = _uncertain() if link == "identity" else _model(link)
     model = model.model_copy(update={"intercept": 1.0}) if link == "identity" else model  # some are clipped
-    made = model.to_onnx()
-    onnx.checker.check_model(onnx.load_model_from_string(made), full_check=True)
-    held = columns(ROWS)
+    graph = model.to_onnx()
+    onnx.checker.check_model(onnx.load_model_from_string(graph), full_check=True)
+    values = columns(ROWS)
     kinds: dict[str, Any] = {"number": np.float64, "category": object}
-    given = {c.name: np.array(held[c.name], kinds[c.type]).reshape(-1, 1) for c in model.features}
+    inputs = {c.name: np.array(values[c.name], kinds[c.type]).reshape(-1, 1) for c in model.features}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedCategory)
         predictions = model.predict(ROWS)
-    [found] = runtime.InferenceSession(made, providers=["CPUExecutionProvider"]).run(["prediction"], given)
-    _same(found, predictions)
+    [outputs] = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"]).run(["prediction"], inputs)
+    _assert_close(outputs, predictions)
 
 
 def _with_terms() -> Model:
@@ -248,7 +248,7 @@ def _with_terms() -> Model:
 def test_a_model_with_terms_is_exported_to_scikit_learn() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
     model = _with_terms()
-    _same(model.to_sklearn().predict(ROWS), model.predict(ROWS))
+    _assert_close(model.to_sklearn().predict(ROWS), model.predict(ROWS))
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ def test_onnxruntime_computes_the_terms_of_a_model() -> None:
         [predictions] = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"]).run(
             ["prediction"], inputs_of_graph
         )
-        _same(predictions, own.predict(ROWS))
+        _assert_close(predictions, own.predict(ROWS))
     assert len(set(np.round(predictions, 3))) > len(ROWS) / 2
 
 
@@ -316,11 +316,11 @@ def test_a_wide_model_prints_its_largest_coefficients() -> None:
     fields = _model("logistic").model_dump() | {"features": [wide], "coefficients": weights}
     model = Model.model_validate(fields)
     assert len(model.named) == 4002
-    for shown in (str(model), repr(model.named), repr(model.coefficients_in_units)):
-        assert "and 3991 more" in shown
-        assert "c17" in shown
-        assert "c3999" in shown
-        assert len(shown) < 2000
+    for text in (str(model), repr(model.named), repr(model.coefficients_in_units)):
+        assert "and 3991 more" in text
+        assert "c17" in text
+        assert "c3999" in text
+        assert len(text) < 2000
     html = model._repr_html_()
     assert "and 3982 more" in html
     assert len(html) < 5000
@@ -337,10 +337,10 @@ def test_html_escapes_declared_names() -> None:
     assert "&lt;b&gt;" in model._repr_html_()
 
 
-def _same(found: NDArray[Any], ours: NDArray[Any]) -> None:
-    """To 1e-12: both are sums of nine products of order 1, in another order, then a function with slope at most 45."""
-    assert found.shape == ours.shape
+def _assert_close(predictions: NDArray[Any], ours: NDArray[Any]) -> None:
+    """Compare to 1e-12: both are sums of nine products of order 1, then a function of slope at most 45."""
+    assert predictions.shape == ours.shape
     if ours.dtype.kind == "f":
-        assert found == pytest.approx(ours, rel=1e-12, abs=1e-12)
+        assert predictions == pytest.approx(ours, rel=1e-12, abs=1e-12)
     else:
-        assert found.tolist() == ours.tolist()
+        assert predictions.tolist() == ours.tolist()

@@ -12,28 +12,30 @@ from tests.support.service import SPEC, people
 
 
 @pytest.mark.slow
-def test_what_a_cell_ends_with_is_a_line_and_no_secret(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Notebooks are kept and passed on with what their cells have shown."""
+def test_the_last_value_of_a_notebook_cell_is_one_line_without_secrets(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """People store and share notebooks together with the output of their cells."""
     file = tmp_path_factory.mktemp("file") / "people.csv"
     file.write_bytes(people())
     with (
         live(tmp_path_factory.mktemp("notebook") / "home") as server,
         Client(server.url, server.token, timeout=PATIENCE) as client,
     ):
-        made = client.datasets.upload(file, spec=SPEC)
+        dataset = client.datasets.upload(file, spec=SPEC)
         token = client.tokens.create("ada", "analyst")
-        priced = client.quote(dataset="people", target="income", privacy=0.25)
+        quote = client.quote(dataset="people", target="income", privacy=0.25)
         job = client.jobs.submit(dataset="people", method="counts", columns=["sex"], privacy=0.25)
         job.wait()
         counts, receipt = job.statistic(), job.receipt()
-        budget = client.datasets.budget(made)
-        for shown in (made, client.datasets.list(), token, priced, job.job, counts, receipt, budget):
-            line = repr(shown)
+        budget = client.datasets.budget(dataset)
+        for value in (dataset, client.datasets.list(), token, quote, job.job, counts, receipt, budget):
+            line = repr(value)
             assert len(line) < 200, line
             assert "\n" not in line
             assert token.token not in line
-        assert repr(made) == f"<dataset people, {made.id}: {made.rows:,} rows, 3 columns>"
-        assert repr(priced).startswith("<quote: epsilon 0.25 at delta ")
+        assert repr(dataset) == f"<dataset people, {dataset.id}: {dataset.rows:,} rows, 3 columns>"
+        assert repr(quote).startswith("<quote: epsilon 0.25 at delta ")
         assert f"may take epsilon {budget.remaining.epsilon:.4g}>" in repr(budget)
         with pytest.raises(ProblemError) as refused:
             client.jobs.submit(dataset="people", target="income", privacy=50)
@@ -41,7 +43,7 @@ def test_what_a_cell_ends_with_is_a_line_and_no_secret(tmp_path_factory: pytest.
 
 
 @pytest.mark.parametrize("rows", [[1, 2], "age", {3: "a"}.values(), [{"age": 1}, "age"]])
-def test_what_is_no_table_is_told_what_one_is(rows: Any) -> None:
-    """A row of a frame, say, which is a list of its values."""
+def test_the_error_about_rows_that_are_not_a_table_names_the_accepted_form(rows: Any) -> None:
+    """An example is a row of a frame, which is a list of values."""
     with pytest.raises(ValueError, match="list of mappings"):
         columns(rows)

@@ -76,25 +76,25 @@ def model(**changes: Any) -> Model:
     return Model.model_validate(document | changes)
 
 
-def test_values_are_by_resolved_term() -> None:
-    found = model().regression
-    assert found.params == {"age": 0.03, "ward = south": -0.5, "ward = east": 0.25, "intercept": -1.5}
-    assert found.bse["ward = south"] == 0.2
-    assert list(found.pvalues) == list(found.params)
-    assert re.search(r"^test of diet +not resolved$", found.summary(), re.MULTILINE)
-    assert found.unresolved == {"ward = (other)": "too few rows are in this level"}
+def test_the_table_maps_each_resolved_term_to_its_values() -> None:
+    table = model().regression
+    assert table.params == {"age": 0.03, "ward = south": -0.5, "ward = east": 0.25, "intercept": -1.5}
+    assert table.bse["ward = south"] == 0.2
+    assert list(table.pvalues) == list(table.params)
+    assert re.search(r"^test of diet +not resolved$", table.summary(), re.MULTILINE)
+    assert table.unresolved == {"ward = (other)": "too few rows are in this level"}
     ratios = {"age": math.exp(0.03), "ward = south": math.exp(-0.5), "ward = east": math.exp(0.25)}
-    assert found.ratios == pytest.approx(ratios)
-    assert found.conf_int()["age"] == pytest.approx((0.03 - 0.0196, 0.03 + 0.0196))
-    assert found.conf_int(0.1)["age"] == pytest.approx((0.03 - 0.01645, 0.03 + 0.01645), abs=1e-5)
-    assert np.sqrt(np.diag(found.cov_params())) == pytest.approx(list(found.bse.values()))
+    assert table.ratios == pytest.approx(ratios)
+    assert table.conf_int()["age"] == pytest.approx((0.03 - 0.0196, 0.03 + 0.0196))
+    assert table.conf_int(0.1)["age"] == pytest.approx((0.03 - 0.01645, 0.03 + 0.01645), abs=1e-5)
+    assert np.sqrt(np.diag(table.cov_params())) == pytest.approx(list(table.bse.values()))
 
 
-def test_a_contrast_uses_the_covariance_and_knows_references() -> None:
-    found = model().contrast({"ward = south": 1, "ward = east": -1})
-    assert found.estimate == -0.75
-    assert found.std_error == pytest.approx(math.sqrt(0.04 + 0.0625 - 2 * 0.5 * 0.2 * 0.25))
-    assert found.upper - found.lower == pytest.approx(2 * 1.95996 * found.std_error, rel=1e-4)
+def test_a_contrast_uses_the_covariance_and_accepts_reference_levels() -> None:
+    contrast = model().contrast({"ward = south": 1, "ward = east": -1})
+    assert contrast.estimate == -0.75
+    assert contrast.std_error == pytest.approx(math.sqrt(0.04 + 0.0625 - 2 * 0.5 * 0.2 * 0.25))
+    assert contrast.upper - contrast.lower == pytest.approx(2 * 1.95996 * contrast.std_error, rel=1e-4)
     assert model().contrast({"ward = south": 2, "ward = north": -2}).estimate == -1.0
     wrong: list[dict[str, float]] = [
         {"ward = (other)": 1.0}, {"ward = west": 1.0}, {"ward = north": 1.0}, {}, {"ward = south": math.nan},
@@ -128,7 +128,7 @@ def category(name: str, *levels: str) -> CategoryColumn:
     return CategoryColumn(name=name, type="category", categories=list(levels))
 
 
-def test_columns_whose_table_could_not_be_published_are_refused() -> None:
+def test_columns_with_ambiguous_terms_or_extreme_bounds_are_refused() -> None:
     ward, long = category("ward", "north", "south"), category("w" * 200, "c" * 500)
     assert refusal([column("age"), ward, long], None) is None
     assert TableRow.model_validate(row(f"{long.name} = {long.categories[0]}", None)).reason is not None
@@ -147,17 +147,19 @@ def test_columns_whose_table_could_not_be_published_are_refused() -> None:
 
 def test_means_of_rows_have_intervals_unless_a_term_is_not_resolved() -> None:
     rows = [{"age": 5, "ward": "south"}, {"age": -2, "ward": "north"}, {"age": 0, "ward": "elsewhere"}]
-    found = model().predict(rows, interval=True)
-    assert found[0, 0] == pytest.approx(1 / (1 + math.exp(1.5 - 0.15 + 0.5)))
-    assert found[0] == pytest.approx(1 / (1 + np.exp(-model().regression.margins(*_encoded(rows))[0])))
-    same = model().contrast({"age": -2, "intercept": 1})
-    assert found[1] == pytest.approx(1 / (1 + np.exp(-np.array((same.estimate, same.lower, same.upper)))))
-    assert np.isnan(found[2]).all()
+    predictions = model().predict(rows, interval=True)
+    assert predictions[0, 0] == pytest.approx(1 / (1 + math.exp(1.5 - 0.15 + 0.5)))
+    assert predictions[0] == pytest.approx(1 / (1 + np.exp(-model().regression.margins(*_encoded(rows))[0])))
+    contrast = model().contrast({"age": -2, "intercept": 1})
+    assert predictions[1] == pytest.approx(
+        1 / (1 + np.exp(-np.array((contrast.estimate, contrast.lower, contrast.upper))))
+    )
+    assert np.isnan(predictions[2]).all()
     in_units = model(link="identity", loss="squared").predict(rows, interval=True)
-    assert in_units[1] == pytest.approx((same.estimate, same.lower, same.upper))
+    assert in_units[1] == pytest.approx((contrast.estimate, contrast.lower, contrast.upper))
     counts = {"name": "visits", "type": "number", "lower": 0, "upper": 0.2}
     means = model(link="log", loss="poisson", target=counts, classes=None).predict(rows, interval=True)
-    expected = np.minimum(np.exp((same.estimate, same.lower, same.upper)), 0.2)
+    expected = np.minimum(np.exp((contrast.estimate, contrast.lower, contrast.upper)), 0.2)
     assert means[1] == pytest.approx(expected)
     assert np.isnan(means[2]).all()
 
@@ -167,15 +169,15 @@ def _encoded(rows: Any) -> tuple[Any, Any]:
 
 
 def test_text_csv_and_latex_have_every_term() -> None:
-    found = model().regression
-    for text in (str(model()), found.summary(), found.to_csv(), found.to_latex(), model()._repr_html_()):
+    table = model().regression
+    for text in (str(model()), table.summary(), table.to_csv(), table.to_latex(), model()._repr_html_()):
         assert all(term.replace("_", r"\_") in text or term in text for term in LINES)
-    assert "not resolved" in found.summary()
-    assert "3900" in found.summary()
-    (first, *_) = csv.DictReader(io.StringIO(found.to_csv()))
+    assert "not resolved" in table.summary()
+    assert "3900" in table.summary()
+    (first, *_) = csv.DictReader(io.StringIO(table.to_csv()))
     assert (first["term"], first["estimate"], first["resolved"]) == ("age", "0.03", "True")
-    assert r"$<$.001" in found.to_latex()
-    assert found.to_frame()["term"].tolist() == list(LINES)
+    assert r"$<$.001" in table.to_latex()
+    assert table.to_frame()["term"].tolist() == list(LINES)
 
 
 def test_logistic_and_poisson_tables_have_ratios_with_intervals() -> None:
@@ -208,7 +210,7 @@ def test_a_count_is_a_number_from_0_without_an_origin() -> None:
         assert count_refusal(wrong)
 
 
-def test_a_model_without_a_table_says_how_to_get_it() -> None:
+def test_the_error_of_a_model_without_a_table_names_the_setting() -> None:
     plain = model(table=None, covariance=None, inference=None)
     with pytest.raises(ValueError, match="inference=True"):
         Regression.of(plain)

@@ -176,10 +176,10 @@ def test_splines_are_those_of_scipy(degree: int) -> None:
 def test_terms_that_do_not_fit_the_declaration_are_refused(terms: list[Term], field: str) -> None:
     many = CategoryColumn(name="many", type="category", categories=[f"c{i}" for i in range(MAX_NUMBERS // 3)])
     wide = CategoryColumn(name="wide", type="category", categories=[f"w{i}" for i in range(300)])
-    one = CategoryColumn(name="one", type="category", categories=["only"])
+    constant = CategoryColumn(name="one", type="category", categories=["only"])
     huge = NumberColumn(name="huge", type="number", lower=-1e150, upper=1e150)
     with pytest.raises(DesignError) as raised:
-        expand([*COLUMNS, many, wide, one, huge], terms)
+        expand([*COLUMNS, many, wide, constant, huge], terms)
     assert raised.value.field == field
 
 
@@ -238,7 +238,7 @@ def numeric_factors(draw: st.DrawFn, name: str) -> tuple[NumberColumn, dict[str,
 
 @settings(max_examples=100)
 @given(numeric_factors("a"), numeric_factors("b"), st.booleans())
-def test_no_stored_code_overflows_or_is_subnormal_on_its_way(
+def test_no_feature_overflows_or_is_subnormal(
     a: tuple[NumberColumn, dict[str, Any]], b: tuple[NumberColumn, dict[str, Any]], is_single: bool
 ) -> None:
     """A feature that is not a number, and a subnormal number, would let the time of a job depend on a record."""

@@ -23,15 +23,15 @@ MIRROR = {"name": "noisy_mirror_descent", "potential": {"name": "half_squared_l2
 
 
 def messages(model: type[BaseModel], document: dict[str, Any]) -> list[str]:
-    """What is said of each unknown field of a document."""
+    """Return the message about each unknown field of a document."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate_json(json.dumps(document))
-    found = [error for error in caught.value.errors() if error["type"] in UNKNOWN_FIELD_TYPES]
-    return [unknown_field(model, error["loc"], "body") for error in found]
+    errors = [error for error in caught.value.errors() if error["type"] in UNKNOWN_FIELD_TYPES]
+    return [unknown_field(model, error["loc"], "body") for error in errors]
 
 
 @pytest.mark.parametrize(
-    ("model", "document", "name", "some", "meant"),
+    ("model", "document", "name", "some", "suggested"),
     [
         (AnyRequest, JOB | {"targett": 1}, "targett", {"dataset", "target", "privacy"}, "target"),
         (AnyRequest, JOB | {"privacy": {"epsilon": 1.0, "dleta": 1}}, "dleta", {"epsilon", "delta"}, "delta"),
@@ -49,16 +49,16 @@ def messages(model: type[BaseModel], document: dict[str, Any]) -> list[str]:
         (DatasetSpec, SPEC | {"dialect": {"delimter": ";"}}, "delimter", set(Dialect.model_fields), "delimiter"),
     ],
 )
-def test_an_unknown_field_is_answered_by_the_fields_of_its_object(
-    model: type[BaseModel], document: dict[str, Any], name: str, some: set[str], meant: str | None
+def test_the_error_about_an_unknown_field_lists_the_known_fields(
+    model: type[BaseModel], document: dict[str, Any], name: str, some: set[str], suggested: str | None
 ) -> None:
     message, *_ = messages(model, document)
-    wrong, _, rest = message.partition(" Known fields: ")
-    listed, _, suggestion = rest.partition(".")
+    wrong, _, answer = message.partition(" Known fields: ")
+    listed, _, suggestion = answer.partition(".")
     assert f"`{name}`" in wrong
     assert some <= set(listed.split(", "))
-    if meant is not None:
-        assert suggestion == f" Did you mean `{meant}`?"
+    if suggested is not None:
+        assert suggestion == f" Did you mean `{suggested}`?"
 
 
 def test_the_message_about_a_field_of_the_body_is_complete() -> None:
@@ -88,9 +88,9 @@ def test_a_shown_name_is_short_and_printable(name: str) -> None:
 def test_faults_name_the_field_and_never_its_value() -> None:
     with pytest.raises(ValidationError) as caught:
         Dialect.model_validate({"delimter": "4711"})
-    said = faults(caught.value, model=Dialect)
-    assert said.startswith("delimter: Unknown field `delimter`. Known fields: delimiter, ")
-    assert "4711" not in said
+    message = faults(caught.value, model=Dialect)
+    assert message.startswith("delimter: Unknown field `delimter`. Known fields: delimiter, ")
+    assert "4711" not in message
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from solvers.solve import Quote, run
-from tests.support.profiled import KNOWN, LAYOUT, N, random_records
+from tests.support.profiled import LAYOUT, PROFILE_MOMENTS, N, random_records
 from tests.support.seeded import SeededBits
 
 RIDGE = 0.5
@@ -55,7 +55,8 @@ def minimizer(X: Vector, y: Vector) -> Vector:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("preparation", "noise"), [(Declared(), "gaussian"), (Declared(), "laplace"), (ByProfile(KNOWN), "gaussian")]
+    ("preparation", "noise"),
+    [(Declared(), "gaussian"), (Declared(), "laplace"), (ByProfile(PROFILE_MOMENTS), "gaussian")],
 )
 def test_each_interval_covers_the_minimizer_without_noise_as_often_as_stated(
     preparation: AskedPreparation, noise: str
@@ -65,7 +66,7 @@ def test_each_interval_covers_the_minimizer_without_noise_as_often_as_stated(
     method = OutputPerturbation(steps=25, ridge=0.0, noise=noise)  # type: ignore[arg-type]
     quote = plan(method, PROBLEM, PRIVACY, preparation=preparation, slope_limit=1.0)
     if isinstance(preparation, ByProfile):
-        frame = framed(PROBLEM, np.array(KNOWN.center), KNOWN.floored(FLOOR))
+        frame = framed(PROBLEM, np.array(PROFILE_MOMENTS.center), PROFILE_MOMENTS.floored(FLOOR))
         Z = np.column_stack((frame.scale * (X[:, :-1] - frame.center), np.full(N, frame.constant)))
         Z /= np.maximum(1.0, np.linalg.norm(Z, axis=1, keepdims=True))
         truth = frame.raw(minimizer(Z, y)[None])[0]
@@ -98,7 +99,7 @@ def test_steps_that_end_before_the_minimizer_widen_them() -> None:
     ("method", "preparation"),
     [
         (OutputPerturbation(), Private()),
-        (OutputPerturbation(noise="laplace"), ByProfile(KNOWN)),
+        (OutputPerturbation(noise="laplace"), ByProfile(PROFILE_MOMENTS)),
         *(
             (method, Declared())
             for method in (DpGd(), ObjectivePerturbation(), Localization(), PhasedSgd(), BootstrapReduction())

@@ -41,7 +41,7 @@ from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
 from tests.support.insides import data_of
-from tests.support.profiled import KNOWN, LAYOUT, N, random_records
+from tests.support.profiled import LAYOUT, PROFILE_MOMENTS, N, random_records
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
@@ -205,7 +205,7 @@ class TestByProfile:
     def test_the_whole_price_goes_to_training(self, method: Method | Auto) -> None:
         loss = Squared() if isinstance(method, AdaSsp) else Logistic()
         problem = replace(PROBLEM, loss=loss, n=20_000)
-        quote = plan(method, problem, PRIVACY, preparation=ByProfile(KNOWN))
+        quote = plan(method, problem, PRIVACY, preparation=ByProfile(PROFILE_MOMENTS))
         asking = plan(method, problem, PRIVACY)
         names = {q.name for q in quote.release.plan.queries}
         assert not names & {"means", "spread", "variances"}
@@ -222,18 +222,18 @@ class TestByProfile:
     @pytest.mark.parametrize("method", [DpGd(), AdaptiveGd()], ids=lambda method: str(method.name))
     def test_a_finer_profile_is_believed_no_more_than_private_moments_of_the_same_price(self, method: Method) -> None:
         """Measured: a rare category that only the profile resolves is scaled up to where gradients are noise."""
-        fine = replace(KNOWN, noise=(1e-9,) * 6)
+        fine = replace(PROFILE_MOMENTS, noise=(1e-9,) * 6)
         asking = {q.name: q.noise_multiplier for q in plan(method, PROBLEM, PRIVACY).release.plan.queries}
         preparation = plan(method, PROBLEM, PRIVACY, preparation=ByProfile(fine)).preparation
         assert isinstance(preparation, ByProfile)
         assert replace(preparation.moments, noise=fine.noise) == fine
         means = asking["means"] * moment_bounds.diameter(LAYOUT) / 2 / N
-        spread = KNOWN.variances[0] + KNOWN.variances[4] + KNOWN.variances[5]
-        bound = moment_bounds.variances(LAYOUT, np.array(KNOWN.center), 1.2 * math.sqrt(1.1 * spread))
+        spread = PROFILE_MOMENTS.variances[0] + PROFILE_MOMENTS.variances[4] + PROFILE_MOMENTS.variances[5]
+        bound = moment_bounds.variances(LAYOUT, np.array(PROFILE_MOMENTS.center), 1.2 * math.sqrt(1.1 * spread))
         variances = asking["variances"] * bound / N
         expected = (variances, means, means, means, variances, variances)
         assert preparation.moments.noise == pytest.approx(expected, rel=1e-6)
-        coarse = ByProfile(replace(KNOWN, noise=(3.0,) * 6))
+        coarse = ByProfile(replace(PROFILE_MOMENTS, noise=(3.0,) * 6))
         coarse_preparation = plan(method, PROBLEM, PRIVACY, preparation=coarse).preparation
         assert isinstance(coarse_preparation, ByProfile)
         assert coarse_preparation.moments == coarse.moments
@@ -242,7 +242,7 @@ class TestByProfile:
         for method in (DpGd(), AdaptiveGd(), Auto()):
             first, second = (
                 plan(method, PROBLEM, PRIVACY, preparation=ByProfile(moment_values))
-                for moment_values in (KNOWN, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
+                for moment_values in (PROFILE_MOMENTS, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
             )
             assert first.release == second.release
             assert first.method == second.method
@@ -271,12 +271,12 @@ class TestByProfile:
 
     def test_the_center_of_the_profile_is_the_centers(self, rows: tuple[Vector, Vector]) -> None:
         """With slopes at rest a model is what its frame makes of the moments: the frame is theirs alone."""
-        frame = ByProfile(KNOWN).frame(None, PROBLEM)  # type: ignore[arg-type]
+        frame = ByProfile(PROFILE_MOMENTS).frame(None, PROBLEM)  # type: ignore[arg-type]
         assert frame is not None
-        assert frame.center == pytest.approx(KNOWN.center)
-        ratio = frame.scale / np.array(KNOWN.variances) ** -0.25
+        assert frame.center == pytest.approx(PROFILE_MOMENTS.center)
+        ratio = frame.scale / np.array(PROFILE_MOMENTS.variances) ** -0.25
         assert ratio == pytest.approx([ratio[0]] * 6)
-        assert ByProfile(KNOWN, by_method=True).frame(None, PROBLEM) is None  # type: ignore[arg-type]
+        assert ByProfile(PROFILE_MOMENTS, by_method=True).frame(None, PROBLEM) is None  # type: ignore[arg-type]
         assert len(rows[0]) == N
 
     def test_pure_answers_may_follow_a_profile_at_a_positive_delta(self) -> None:
@@ -295,7 +295,7 @@ class TestByProfile:
                 plan(method, problem, privacy, preparation=by)
             return str(raised.value)
 
-        by, short = ByProfile(KNOWN), ByProfile(KNOWN.at([0, 1]))
+        by, short = ByProfile(PROFILE_MOMENTS), ByProfile(PROFILE_MOMENTS.at([0, 1]))
         for method in (DpGd(), AdaptiveGd(), Auto()):
             assert "delta > 0" in refused(PROBLEM, Privacy(1.0), by, method)
             assert "another layout" in refused(PROBLEM, PRIVACY, short, method)
@@ -312,9 +312,9 @@ class TestMoments:
     @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1.5, 1e31])
     def test_moments_that_no_oracle_could_answer_are_refused(self, part: str, wrong: float) -> None:
         with pytest.raises(Unsuitable):
-            replace(KNOWN, **{part: (wrong, *getattr(KNOWN, part)[1:])})
+            replace(PROFILE_MOMENTS, **{part: (wrong, *getattr(PROFILE_MOMENTS, part)[1:])})
         with pytest.raises(Unsuitable, match="for each coordinate"):
-            replace(KNOWN, **{part: getattr(KNOWN, part)[1:]})
+            replace(PROFILE_MOMENTS, **{part: getattr(PROFILE_MOMENTS, part)[1:]})
 
     def test_a_variance_below_its_noise_is_raised_to_it(self) -> None:
         released = Moments((0.0, 0.0, 0.0), (0.0, 1.0, 0.1), (0.5, 0.5, 9.0))
