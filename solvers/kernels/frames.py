@@ -36,8 +36,7 @@ def inverse_norms(records: Records) -> Vector:
     Only terms of one sign are added, so nothing cancels. Each category adds one entry of a table.
     """
     categories, index, constant = records.categories, records.entry_index, records.intercept
-    squares = np.zeros(records.size)
-    center = np.zeros(records.size)
+    squares, center = np.zeros(records.size), np.zeros(records.size)
     for j in range(records.shrink.shape[0]):
         squares[records.positions[j]] = records.shrink[j] * records.shrink[j]
         center[records.positions[j]] = records.center[j]
@@ -46,9 +45,7 @@ def inverse_norms(records: Records) -> Vector:
     numbers_end = numbers_end if index.shape[0] > 0 else 0
     missing = spans(squares[:numbers_end] * (center[:numbers_end] * center[:numbers_end]))
     n = records.numbers.shape[0]
-    short = singles(records.numbers)
-    long = doubles(records.numbers)
-    inverse = np.empty(n)
+    short, long, inverse = singles(records.numbers), doubles(records.numbers), np.empty(n)
     for i in range(n):
         total = constant * constant
         for j in range(short.shape[1] if records.is_single else long.shape[1]):

@@ -66,11 +66,8 @@ def bounded_sum(examples: FramedExamples, limit: float, loss: Slope, w: Vector, 
     """
     records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
-    total = np.zeros(v.shape[0] + PADDING)
-    rows = np.arange(start, stop)
-    t = np.empty(TOGETHER)
-    targets = np.empty(TOGETHER)
-    weights = np.ones(TOGETHER)
+    total, rows = np.zeros(v.shape[0] + PADDING), np.arange(start, stop)
+    t, targets, weights = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         margins(t, records, rows, first - start, count, v)
@@ -95,8 +92,7 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
     """
     records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     outputs = W.shape[0]
-    V = np.empty((outputs, records.size))
-    total = np.zeros((outputs, records.size + PADDING))
+    V, total = np.empty((outputs, records.size)), np.zeros((outputs, records.size + PADDING))
     for k in range(outputs):
         V[k] = to_storage_order(records, W[k])
     p = np.empty(outputs)
@@ -139,8 +135,7 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
 def residual_sum(records: Records, y: Vector, scale: Vector, w: Vector, cap: float, start: int, stop: int) -> float:
     """Return the sum over start <= i < stop with scale_i > 0 of min(|<z_i, w> - y_i|, cap)."""
     v, total = to_storage_order(records, w), 0.0
-    m = np.empty(1)
-    row = np.empty(1, np.int64)
+    m, row = np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
         row[0] = i
         margins(m, records, row, 0, 1, v)
