@@ -40,14 +40,14 @@ class Server:
         return heard
 
     def follow(self, job: str) -> list[str]:
-        """The states that a stream of its tells, to the end."""
+        """Return the states that a stream of the job reports until its end."""
         database, principal = self.world.database, Principal("idn_x", "x", "analyst", ends="9999")
 
-        async def told() -> list[str]:
+        async def collect() -> list[str]:
             stream = events.follow(database, job, (-1, 0, 0), principal, self.changes)
             return [event.data.state async for event in stream if isinstance(event.data, JobEvent)]
 
-        return asyncio.run(told())
+        return asyncio.run(collect())
 
     def close(self) -> None:
         """Stop listening for changes."""
@@ -158,7 +158,7 @@ class _hearing:  # noqa: N801  # a context
         self._connection = psycopg.connect(self._address, autocommit=True)
         self._connection.execute("LISTEN purse_jobs")
         self._heard: list[str] = []
-        self._connection.add_notify_handler(lambda found: self._heard.append(found.payload))
+        self._connection.add_notify_handler(lambda notification: self._heard.append(notification.payload))
         return self._since_the_last_call
 
     def _since_the_last_call(self) -> list[str]:

@@ -99,7 +99,7 @@ def test_a_charge_beyond_the_budget_is_recorded_only_on_demand_and_freezes(servi
 
 
 @pytest.mark.parametrize(
-    ("event", "more", "code"),
+    ("event", "changes", "code"),
     [
         (GAUSSIAN | {"noise_multiplier": "ten"}, {}, "invalid_request"),
         (GAUSSIAN | {"noise_multiplier": 0.0}, {}, "out_of_range"),
@@ -110,10 +110,10 @@ def test_a_charge_beyond_the_budget_is_recorded_only_on_demand_and_freezes(servi
         (GAUSSIAN | {"noise_multiplier": 1e-3}, {"exceeds": True}, "out_of_range"),
     ],
 )
-def test_only_events_are_charged(service: Service, event: dict[str, Any], more: Any, code: str) -> None:
+def test_only_events_are_charged(service: Service, event: dict[str, Any], changes: Any, code: str) -> None:
     dataset = service.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp"})
     state_before = service.durable(dataset)
-    refused = _charge(service, dataset, event if code != "out_of_range" or not more else _huge(event), **more)
+    refused = _charge(service, dataset, event if code != "out_of_range" or not changes else _huge(event), **changes)
     assert (refused.status_code, refused.json()["code"]) == (422, code)
     assert service.durable(dataset) == state_before
 

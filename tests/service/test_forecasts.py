@@ -136,9 +136,9 @@ def test_no_answer_says_whether_a_sample_equals_the_data(shared: Service) -> Non
     assert shared.call("steward", "DELETE", f"/v1/uploads/{upload}").status_code == 204
 
 
-@pytest.mark.parametrize("asked", [{"rows": 0}, {"rows": 100_001}, {"number": -1}, {"source": "data"}, {"rwos": 5}])
-def test_what_is_no_twin_is_refused(shared: Service, dataset: str, asked: dict[str, Any]) -> None:
-    answer = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params=asked)
+@pytest.mark.parametrize("query", [{"rows": 0}, {"rows": 100_001}, {"number": -1}, {"source": "data"}, {"rwos": 5}])
+def test_an_invalid_request_for_a_twin_is_refused(shared: Service, dataset: str, query: dict[str, Any]) -> None:
+    answer = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params=query)
     assert answer.status_code == 422
 
 
@@ -179,7 +179,7 @@ def test_a_forecast_states_its_scores_and_its_assumptions(shared: Service, datas
 
 _opened: list[str] = []
 _watching: list[bool] = []
-sys.addaudithook(lambda event, given: _opened.append(str(given[0])) if _watching and event == "open" else None)
+sys.addaudithook(lambda event, arguments: _opened.append(str(arguments[0])) if _watching and event == "open" else None)
 
 
 @pytest.mark.slow

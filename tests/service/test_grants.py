@@ -81,14 +81,14 @@ def case(shared: Service) -> Case:
     return Case(shared, dataset, *jobs)
 
 
-def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
+def _ask(service: Service, caller: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
     method, path = rule
     options = (
         {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {"json": (EVALUATION | SESSION).get(rule)}
     )
     path = path.replace("{dataset_id}", dataset).replace("{job_id}", job)
     assert "{" not in path, "replace the path's other parameter here too, by a name that the dataset has"
-    return service.call(who, method, path, **options)
+    return service.call(caller, method, path, **options)
 
 
 @contextmanager
@@ -345,7 +345,7 @@ class TestGranting:
         service.analysts.clear()
         service.dataset()
         assert service.call("ada", "GET", "/v1/datasets").json()["items"] == []
-        assert [one["id"] for one in service.call("analyst", "GET", "/v1/datasets").json()["items"]] == [old]
+        assert [listed["id"] for listed in service.call("analyst", "GET", "/v1/datasets").json()["items"]] == [old]
 
     def test_is_listed_page_by_page(self, service: Service) -> None:
         dataset = service.dataset()

@@ -77,10 +77,10 @@ def remaining_answer(connection: socket.socket) -> bytes:
     return bytes(answer)
 
 
-def problem(said: bytes) -> tuple[int, str]:
-    """Status and code of a problem document, and nothing else."""
-    head, _, body = said.partition(b"\r\n\r\n")
-    assert b"application/problem+json" in head, said[:300]
+def problem(answer: bytes) -> tuple[int, str]:
+    """Return status and code of a problem document, which has no other content of the request."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"application/problem+json" in head, answer[:300]
     document: dict[str, Any] = json.loads(body)
     assert int(head.split()[1]) == document["status"]
     assert "4711" not in body.decode()
@@ -221,10 +221,10 @@ def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [b"", b"G", START, START + b"X: " + b"4" * 5000])
-def test_a_head_that_does_not_come_is_not_waited_for(hurried: Live, begun: bytes) -> None:
+@pytest.mark.parametrize("partial_head", [b"", b"G", START, START + b"X: " + b"4" * 5000])
+def test_an_incomplete_head_is_refused_after_the_time_limit(hurried: Live, partial_head: bytes) -> None:
     with connected(hurried) as connection:
-        connection.sendall(begun)
+        connection.sendall(partial_head)
         assert problem(remaining_answer(connection)) == (408, "request_timeout")
 
 

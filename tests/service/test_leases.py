@@ -319,8 +319,8 @@ class TestEndsAcrossMachines:
     """An end that one boot measured is reported on that boot's grid, whatever another machine's clock shows."""
 
     @staticmethod
-    def _ended(world: World) -> tuple[str, Dispatcher]:
-        """A job whose attempt has ended after a tenth of a second, to be told at a quarter."""
+    def _with_ended_attempt(world: World) -> tuple[str, Dispatcher]:
+        """Return a job whose attempt ended after 0.1 seconds, to be published at 0.25 seconds."""
         job = world.submit(world.dataset()).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
@@ -332,7 +332,7 @@ class TestEndsAcrossMachines:
 
     def test_another_machine_waits_for_the_server_that_measures(self, world: World) -> None:
         """Otherwise its own ticks would reveal exactly when the attempt ended."""
-        job, here = self._ended(world)
+        job, here = self._with_ended_attempt(world)
         there = World.at(world.settings.home, SetClock("another boot"))
         other_dispatcher, _ = _dispatcher(there)
         for _ in range(5):
@@ -348,7 +348,7 @@ class TestEndsAcrossMachines:
 
     @pytest.mark.slow
     def test_another_machine_ends_it_if_that_server_is_dead(self, world: World) -> None:
-        job, _ = self._ended(world)
+        job, _ = self._with_ended_attempt(world)
         there = World.at(world.settings.home, SetClock("another boot"))
         other_dispatcher, _ = _dispatcher(there)
         for _ in range(4):
@@ -361,7 +361,7 @@ class TestEndsAcrossMachines:
     def test_a_control_that_asks_for_no_boot_tells_too_early(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        job, _ = self._ended(world)
+        job, _ = self._with_ended_attempt(world)
         monkeypatch.setattr(store, "boots", lambda *_: set())
         there = World.at(world.settings.home, SetClock("another boot"))
         _dispatcher(there)[0].step()

@@ -229,20 +229,20 @@ def test_an_analysts_head_is_that_of_their_newest_release(shared: Service) -> No
         receipt = shared.call(role, "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
         return Head(receipt["sequence"], receipt["hash"])
 
-    def seen(role: str) -> Head:
+    def visible_head(role: str) -> Head:
         head = shared.call(role, "GET", f"/v1/datasets/{dataset}/ledger/head").json()
         return Head(head["sequence"], head["hash"])
 
     dataset = shared.dataset()
-    first = seen("auditor")
-    assert seen("analyst") == first
+    first = visible_head("auditor")
+    assert visible_head("analyst") == first
     run("steward")
-    assert seen("analyst") == first
+    assert visible_head("analyst") == first
     mine = run("analyst")
     run("steward")
-    assert seen("analyst") == mine
+    assert visible_head("analyst") == mine
     ledger = [Entry.from_json(entry) for entry in _ledger(shared, dataset)["items"]]
-    assert seen("auditor") == ledger[-1].head
+    assert visible_head("auditor") == ledger[-1].head
     verify_ledger(ledger, [first, mine])
 
 

@@ -472,11 +472,11 @@ def test_head_is_get_without_the_body(shared: Service, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type", "Last-Event-ID"])
-@pytest.mark.parametrize("same", [True, False])
-def test_two_headers_of_one_kind_are_refused(shared: Service, name: str, same: bool) -> None:
+@pytest.mark.parametrize("are_equal", [True, False])
+def test_two_headers_of_one_kind_are_refused(shared: Service, name: str, are_equal: bool) -> None:
     """Otherwise the framework decides which of two headers counts."""
     once = {"Authorization": f"Bearer {shared.tokens['analyst']}", "Content-Type": "application/json"}
-    headers = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if same else 2}")]
+    headers = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if are_equal else 2}")]
     response = shared.client.request("POST", "/v1/jobs", headers=headers, content=b"{}")
     problem = response.json()
     assert (response.status_code, problem["code"]) == (422, "invalid_request")
@@ -582,9 +582,9 @@ def test_a_request_has_one_id_in_its_headers_the_log_and_the_job(
     assert (access["method"], access["route"], access["status"]) == ("POST", "/v1/jobs", 202)
 
 
-@pytest.mark.parametrize("given", ["short", "x" * 32, "a" * 65, "secret income 70000!", "a" * 32 + "\u00e9"])
-def test_an_id_of_another_form_is_replaced(shared: Service, given: str) -> None:
-    replacement = shared.client.get("/nowhere", headers=[("X-Request-ID", given.encode())]).headers["X-Request-ID"]
+@pytest.mark.parametrize("request_id", ["short", "x" * 32, "a" * 65, "secret income 70000!", "a" * 32 + "\u00e9"])
+def test_an_id_of_another_form_is_replaced(shared: Service, request_id: str) -> None:
+    replacement = shared.client.get("/nowhere", headers=[("X-Request-ID", request_id.encode())]).headers["X-Request-ID"]
     assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", replacement)
 
 

@@ -128,10 +128,10 @@ def test_a_link_of_another_site_signs_nobody_out(shared: Service) -> None:
     assert "Max-Age=0" in visit(shared, "of-nobody", "/pages").headers["Set-Cookie"]
 
 
-@pytest.mark.parametrize("more", [STEWARD, "other", ""])
-def test_of_two_sessions_none_counts(shared: Service, more: str) -> None:
-    """A neighboring site may set a cookie for ours: nobody is to work as somebody else unawares."""
-    cookie = f"purse_session={STEWARD}; purse_session={more}"
+@pytest.mark.parametrize("second_session", [STEWARD, "other", ""])
+def test_of_two_sessions_none_counts(shared: Service, second_session: str) -> None:
+    """A neighboring site may set a cookie for ours, which could sign the reader in as another person."""
+    cookie = f"purse_session={STEWARD}; purse_session={second_session}"
     assert visit(shared, None, "/pages", headers={"Cookie": cookie}).status_code == 303
 
 
@@ -342,7 +342,7 @@ def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, past
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "label"),
     [
         ("spec.columns.0.number.lower", "Column 1, lower"),
         ("spec.columns.11", "Column 12"),
@@ -351,8 +351,8 @@ def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, past
         ("body", "The form"),
     ],
 )
-def test_a_field_that_is_wrong_is_named_as_the_form_names_it(where: str, told: str) -> None:
-    assert place(where) == told
+def test_a_wrong_field_has_the_name_of_its_form(where: str, label: str) -> None:
+    assert place(where) == label
 
 
 def test_a_number_keeps_the_digits_before_its_point() -> None:
@@ -384,7 +384,7 @@ def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "text"),
     [
         ({"lower": -8019.0, "upper": 102127.0}, "-8,019 to 102,127"),
         ({"lower": 0.0, "upper": 1234.5678}, "0 to 1,234.5678"),
@@ -394,8 +394,8 @@ def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
         ({"lower": -1e150, "upper": 1e150, "date": "days"}, "-1e+150 to 1e+150"),
     ],
 )
-def test_bounds_are_told_as_they_are_declared(column: dict[str, Any], told: str) -> None:
-    assert bounds(column) == told
+def test_bounds_are_shown_as_declared(column: dict[str, Any], text: str) -> None:
+    assert bounds(column) == text
 
 
 def test_a_kept_out_part_offers_what_is_answered_of_it(shared: Service) -> None:
@@ -588,8 +588,8 @@ def test_a_statistic_of_numbers_has_all_numbers_by_default(shared: Service, meth
 def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None:
     place = f"/pages/datasets/{shared.dataset()}/fields?kind=model"
     empty, number, table = (
-        set(re.findall(r'name="([a-z_.]+)"', visit(shared, STEWARD, place, "POST", data=sent).text))
-        for sent in ({"target": ""}, {"target": "income"}, {"target": "income", "inference": "true"})
+        set(re.findall(r'name="([a-z_.]+)"', visit(shared, STEWARD, place, "POST", data=form).text))
+        for form in ({"target": ""}, {"target": "income"}, {"target": "income", "inference": "true"})
     )
     assert number - empty == {"positive"}
     assert {"family", "level"} == table - number

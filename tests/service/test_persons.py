@@ -22,10 +22,10 @@ PERSON = {"name": "person", "max_rows": K}
 VISITS: dict[str, Any] = SPEC | {"unit": UNIT}
 
 
-def visits(most: int, persons: int = N) -> bytes:
-    """Rows of so many patients, 1 to `most` of each, mixed."""
-    rng = np.random.default_rng(most)
-    owners = np.concatenate([np.full(1 + p % most, p) for p in range(persons)])
+def visits(limit: int, persons: int = N) -> bytes:
+    """Return rows of this number of patients, 1 to `limit` of each, in random order."""
+    rng = np.random.default_rng(limit)
+    owners = np.concatenate([np.full(1 + p % limit, p) for p in range(persons)])
     lines = (
         f"p{p},{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}"
         for i, p in enumerate(rng.permutation(owners))

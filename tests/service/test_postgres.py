@@ -132,7 +132,7 @@ def test_a_claim_steps_through_the_queue(world: World) -> None:
     dataset = world.dataset()
     people = [world.analyst.id, *(world.join(f"analyst {n}").id for n in range(9))]
     world.submit(dataset)
-    replace_jobs(world, 200 * [(who, dataset) for who in people], [])
+    replace_jobs(world, 200 * [(analyst, dataset) for analyst in people], [])
     with world.database.write() as connection:
         connection.execute(sa.text("analyze jobs"))
     with world.database.read() as connection:

@@ -98,7 +98,7 @@ def test_guesses_of_tokens_are_limited_by_address(service: Service) -> None:
 def test_a_revoked_token_is_a_guess_like_any_other(service: Service, clock: HeldClock) -> None:
     """A person who found a revoked token cannot use up the limits of its identity."""
     clock.pass_(20)
-    tokens = {one["name"]: one["id"] for one in service.call("steward", "GET", "/v1/tokens").json()["items"]}
+    tokens = {token["name"]: token["id"] for token in service.call("steward", "GET", "/v1/tokens").json()["items"]}
     assert service.call("steward", "DELETE", f"/v1/tokens/{tokens['the analyst']}").status_code == 204
     first, second = (service.call("analyst", "GET", "/v1/datasets") for _ in range(2))
     assert first.status_code == second.status_code == 401
@@ -144,11 +144,11 @@ def test_probes_are_known_behind_a_prefix_too(
                 assert service.call(None, "GET", probe).status_code == 200
 
 
-def test_uploads_are_so_many_at_once(service: Service) -> None:
-    """Four of one steward are received: a fifth is told before a byte is written."""
+def test_simultaneous_uploads_are_limited(service: Service) -> None:
+    """A steward may send four uploads at once. The fifth is refused before a byte is written."""
     uploads = service.app.state.services.uploads
     listed = service.call("steward", "GET", "/v1/tokens").json()["items"]
-    steward = {one["name"]: one["identity"] for one in listed}["bootstrap"]
+    steward = {token["name"]: token["identity"] for token in listed}["bootstrap"]
     for _ in range(4):
         uploads.take(steward)
     refused = service.upload()

@@ -24,14 +24,14 @@ def _post(service: Service, path: str, dataset: str, body: dict[str, Any]) -> di
     return document
 
 
-def _worth(said: dict[str, Any]) -> None:
-    """Two steps through the blank record."""
-    assert said["neighbors"] == "zero_out"
-    assert said["meaning"] == MEANING["zero_out"]
-    there, epsilon = said["elsewhere"], said["epsilon"]
+def _worth(document: dict[str, Any]) -> None:
+    """Check the equivalent under replace_one, which takes two zero_out steps."""
+    assert document["neighbors"] == "zero_out"
+    assert document["meaning"] == MEANING["zero_out"]
+    there, epsilon = document["elsewhere"], document["epsilon"]
     assert there["neighbors"] == "replace_one"
     assert there["epsilon"] == 2 * epsilon
-    assert there["delta"] == pytest.approx((1 + math.exp(epsilon)) * said["delta"])
+    assert there["delta"] == pytest.approx((1 + math.exp(epsilon)) * document["delta"])
 
 
 @pytest.mark.slow

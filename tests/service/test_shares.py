@@ -112,7 +112,7 @@ def test_a_job_states_no_share_of_a_budget_that_its_analyst_cannot_see(shared: S
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_and_what_takes_all(shared: Service) -> None:
+def test_a_job_beyond_the_budget_has_no_share_and_the_largest_has_all(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     body = JOB | {"dataset": dataset}
     quotes = {
@@ -124,4 +124,4 @@ def test_what_does_not_fit_and_what_takes_all(shared: Service) -> None:
     _run(shared, "analyst", dataset, 1.0)
     budget = _budget(shared, "analyst", dataset)
     assert budget["share"] == 1.0
-    assert [told["share"] for told in budget["analysts"]] == [1.0]
+    assert [spend["share"] for spend in budget["analysts"]] == [1.0]

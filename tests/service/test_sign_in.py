@@ -57,9 +57,9 @@ def leave(service: Service) -> tuple[str, str]:
     return led.headers["Location"], f"purse_sign_on={number}"
 
 
-def arrive(service: Service, back: str, cookie: str) -> Response:
-    """The browser comes back from the provider, which is another site."""
-    parts = urlsplit(back)
+def arrive(service: Service, return_url: str, cookie: str) -> Response:
+    """Return from the provider, which is another site for the browser."""
+    parts = urlsplit(return_url)
     headers = {"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}
     return visit(service, None, f"{parts.path}?{parts.query}", headers=headers)
 
@@ -132,7 +132,7 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("claims", "status"),
     [
         ({"aud": [AUDIENCE, "other"], "azp": AUDIENCE}, 200),
         ({"aud": [AUDIENCE]}, 200),
@@ -144,13 +144,13 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
     ],
 )
 def test_a_token_for_several_audiences_must_be_made_for_this_service(
-    signed: Service, idp: Provider, said: dict[str, Any], status: int
+    signed: Service, idp: Provider, claims: dict[str, Any], status: int
 ) -> None:
-    """OpenID Connect Core 3.1.3.7; an access token that another client shows us says that one, and is taken."""
+    """OpenID Connect Core 3.1.3.7. An access token of another client names that client, and is accepted."""
     there, cookie = leave(signed)
-    idp.person = said
+    idp.person = claims
     assert arrive(signed, signs_in(there), cookie).status_code == status
-    headers = {"Authorization": f"Bearer {idp.token(**said)}"}
+    headers = {"Authorization": f"Bearer {idp.token(**claims)}"}
     assert signed.client.get("/v1/datasets", headers=headers).status_code == 200
 
 

@@ -42,11 +42,14 @@ def _entries(service: Service, dataset: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_declaration_is_mended_while_nothing_is_charged(service: Service) -> None:
+def test_a_declaration_can_be_corrected_until_the_first_charge(service: Service) -> None:
     dataset = service.dataset()
     status, now = _amend(service, dataset, name="persons", budget={"epsilon": 1.0, "delta": 1e-7, "filter": "gdp"})
     assert (status, now["name"], now["budget"]["filter"], now["budget"]["epsilon"]) == (200, "persons", "gdp", 1.0)
-    assert [(made["epsilon"], made["delta"]) for made in now["budget"]["promises"]] == [(3.0, 1e-6), (1.0, 1e-7)]
+    assert [(promise["epsilon"], promise["delta"]) for promise in now["budget"]["promises"]] == [
+        (3.0, 1e-6),
+        (1.0, 1e-7),
+    ]
     assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").json() == now
     entries = _entries(service, dataset)
     assert [entry["kind"] for entry in entries] == ["opened", "renamed", "promised"]

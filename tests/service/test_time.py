@@ -250,7 +250,7 @@ class _Timed:
             self._end = self._world.clock.ticks()
 
 
-def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], None]) -> list[str]:
+def _visible_frames(home: Path, lengths: list[float], meanwhile: Callable[[World, int], None]) -> list[str]:
     """Return everything that is visible, fifty times a second, of jobs of these lengths one after the other."""
     world = World.at(home)
     dataset = world.dataset(budget={"epsilon": 20.0, "delta": 1e-6})
@@ -284,11 +284,11 @@ def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tm
     def nothing(_world: World, _frame: int) -> None:
         pass
 
-    early = _seen(tmp_path / "early", [0.52, 0.01, 0.3], nothing)
-    late = _seen(tmp_path / "late", [0.99, 0.2, 0.49], nothing)
+    early = _visible_frames(tmp_path / "early", [0.52, 0.01, 0.3], nothing)
+    late = _visible_frames(tmp_path / "late", [0.99, 0.2, 0.49], nothing)
     assert early == late
     assert early[-1].count('"state":"done"') == 3
-    next_cell = _seen(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
+    next_cell = _visible_frames(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
     assert next_cell != early, "the control: another cell is visible"
 
 
@@ -302,4 +302,6 @@ def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecas
                 [first, *_] = store.page(connection, Paging(order="asc"), store.owned(world.analyst.id))
             jobs.cancel(world.database, world.analyst, first.id)
 
-    assert _seen(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _seen(tmp_path / "late", [0.99, 0.2, 0.49], cancel)
+    assert _visible_frames(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _visible_frames(
+        tmp_path / "late", [0.99, 0.2, 0.49], cancel
+    )

@@ -228,9 +228,9 @@ def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
         world.release(world.dataset())
     now = world.clock.wall()
 
-    def claimed(at: float, most: int = 8) -> list[Message]:
+    def claimed(at: float, limit: int = 8) -> list[Message]:
         with world.database.write() as connection:
-            return store.claim(connection, at, most)
+            return store.claim(connection, at, limit)
 
     [first] = claimed(now, 1)
     [second] = claimed(now)

@@ -200,7 +200,7 @@ GUARDS = {
         (
             "service/test_uploads.py::test_so_many_wait_of_one_and_of_all",
             "service/test_uploads.py::test_what_would_not_fit_is_told_before_it_comes",
-            "service/test_rates.py::test_uploads_are_so_many_at_once",
+            "service/test_rates.py::test_simultaneous_uploads_are_limited",
             "service/test_disk_full.py::test_an_upload_says_so_and_leaves_nothing",
         ),
     ),
