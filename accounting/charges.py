@@ -12,6 +12,7 @@ from accounting.accountants.tight import Losses, composed_loss, losses_of
 from accounting.divergences.conditioned import conditioned_mu
 from accounting.divergences.losses import Loss
 from accounting.divergences.pure_loss import PureLoss
+from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import AbstractComposition
@@ -51,7 +52,9 @@ class EarlierPlan(AbstractComposition):
 
 def _earlier_loss(loss: Loss) -> Loss:
     """Return the pair that dominated an answer before its own loss was known."""
-    return loss.gaussian_bound if isinstance(loss, PureLoss) else loss
+    if isinstance(loss, PureLoss):
+        return loss.gaussian_bound
+    return replace(loss, profile=None) if isinstance(loss, RenyiLoss) else loss
 
 
 def pure(plan: AbstractComposition) -> Cost:

@@ -18,6 +18,7 @@ _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
 _CONVERSION_MARGIN = 1e-12  # more than a sum of at most 64 curves and its conversion can lose
+_CANCELLATION_MARGIN = 1e-12  # more than the error of log_b - log_a below, both at most 2,000 in absolute value
 LARGEST_MU = 1e6  # epsilon is infinite beyond it
 # Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
 SMALLEST_MU, SMALLEST_DELTA = 1e-5, 1e-12
@@ -30,6 +31,13 @@ def gauss_delta(mu: float, epsilon: float) -> float:
     log_a = float(log_ndtr(mu / 2 - epsilon / mu))
     log_b = float(log_ndtr(-mu / 2 - epsilon / mu)) + epsilon
     return math.exp(log_a) * -math.expm1(min(log_b - log_a, 0.0))
+
+
+def gauss_deltas(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return that delta at each epsilon, which may be negative, rounded up; mu >= `SMALLEST_MU`."""
+    log_a = np.asarray(log_ndtr(mu / 2 - epsilons / mu))
+    log_b = np.asarray(log_ndtr(-mu / 2 - epsilons / mu)) + epsilons
+    return np.asarray(np.exp(log_a) * (_CANCELLATION_MARGIN - np.expm1(np.minimum(log_b - log_a, 0.0))))
 
 
 def gauss_mu(epsilon: float, delta: float) -> float:

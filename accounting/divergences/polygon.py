@@ -29,7 +29,7 @@ class Knots(NamedTuple):
 def knots(gamma: Vector, delta: Vector) -> Knots:
     """Return the pair whose profile is the polygon below these bounds; gamma ascends from 1, delta does not grow."""
     delta[0] = float(np.min((gamma - 1 + 2 * delta) / (gamma + 1)))  # chords from 1/gamma to gamma, and itself
-    hull = _lower_hull(gamma, delta)
+    hull = lower_hull(gamma, delta)
     gamma, delta = gamma[hull], delta[hull]
     slopes = np.append(np.diff(delta) / np.diff(gamma), 0.0)
     # Q's mass at each gamma is the jump of the slope there; left of 1 the slope is delta - 1 - slope, by symmetry
@@ -52,7 +52,7 @@ def on_grid(pair: Knots, interval: float) -> Masses:
     return connect_the_dots(interval, lowest, upper, lower, 0.0, infinity)
 
 
-def _lower_hull(x: Vector, y: Vector) -> list[int]:
+def lower_hull(x: Vector, y: Vector) -> list[int]:
     """Return the vertices of the greatest convex function below the points."""
     hull = [0]
     for i in range(1, len(x)):

@@ -1,4 +1,7 @@
-"""A pair of laws that dominates every mechanism of a given Renyi curve, in both orders of neighbors, for filters."""
+"""A pair of laws that dominates every mechanism of a given Renyi curve, in both orders of neighbors.
+
+If another bound on the profile is known, the pair lies above the smaller of both.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,6 +20,8 @@ _SMALLEST_PROFILE = 1e-13  # at the last knot; the profile beyond it counts as i
 _ROUNDING = 1 + 1e-9
 
 Curve = Callable[[Sequence[float]], Vector]
+Profile = Callable[[Vector], Vector]
+"""A bound on H at gamma = e^epsilon for each epsilon >= 0, in both orders of neighbors; hashable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,14 @@ class RenyiLoss:
     ----------
     curve : rho, hashable
     shift : the largest shift behind it, in noise stds
+    profile : another bound, or None
 
     Reference: Canonne, Kamath and Steinke 2020, Proposition 12; docs/proofs/filter.md.
     """
 
     curve: Curve
     shift: float
+    profile: Profile | None = None
 
     @property
     def deviation(self) -> float:
@@ -43,7 +50,7 @@ class RenyiLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * float(_knots(self.curve).epsilons[-1])
+        return 2 * float(_knots(self.curve, self.profile).epsilons[-1])
 
     def moments(self, count: int) -> tuple[float, float]:
         """Return a bound on the mean, rho at the lowest order, and the variance of a Gaussian loss of this mean."""
@@ -51,11 +58,11 @@ class RenyiLoss:
         return count * mean, count * 2 * mean
 
     def masses(self, interval: float) -> Masses:
-        return polygon.on_grid(_knots(self.curve), interval)
+        return polygon.on_grid(_knots(self.curve, self.profile), interval)
 
 
 @lru_cache(maxsize=64)
-def _knots(curve: Curve) -> Knots:
+def _knots(curve: Curve, profile: Profile | None) -> Knots:
     rho = np.asarray(curve([float(a) for a in _ORDERS]))
     slack = (_ORDERS - 1) * np.log1p(-1 / _ORDERS) - np.log(_ORDERS)
     last = float(np.min(rho + (slack - math.log(_SMALLEST_PROFILE)) / (_ORDERS - 1)))
@@ -63,4 +70,6 @@ def _knots(curve: Curve) -> Knots:
     logs = np.min((_ORDERS - 1) * (rho - epsilons[:, None]) + slack, axis=1)
     bounds = np.minimum(np.exp(np.minimum(logs, 0.0)) * _ROUNDING, 1.0)
     bounds[0] = min(bounds[0], math.sqrt(float(rho.min()) / 2) * _ROUNDING)
+    if profile is not None:
+        bounds = np.minimum(bounds, profile(epsilons))
     return polygon.knots(np.exp(epsilons), np.minimum.accumulate(bounds))

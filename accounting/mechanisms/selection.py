@@ -4,7 +4,8 @@ Precondition: run i = 1..N is mu-GDP by noise of its own, mu = k / z, k = 2 unde
 score is part of its output. The runs and N do not depend on the data. All N runs are made, whatever the coins show.
 Pseudo-code: for i = 1..N: (s_i, y_i) <- run i. Draw N fair coins, again until one shows heads. Release i, s_i, y_i of
 the largest (s_i, i) among those that show heads, and nothing about the coins or the other runs.
-Postcondition: Renyi divergence of order a at most `BestOf(N, mu)`. Proof: docs/proofs/selection.md.
+Postcondition: Renyi divergence of order a at most `BestOf(N, mu)`, and a privacy profile of at most
+`BestOfProfile(N, mu)`. Proof: docs/proofs/selection.md.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from accounting.divergences.renyi_profile import RenyiLoss
-from accounting.divergences.selection import BestOf
+from accounting.divergences.selection import BestOf, BestOfProfile
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
@@ -50,11 +51,11 @@ class Selection(AbstractUnsampled):
         return self.runs
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return the postcondition's Renyi curve, a pair over it, and the cost of releasing all runs."""
-        curve = BestOf(self.runs, sensitivity_factor(relation) / noise_multiplier)
-        return Curves(
-            curve, gdp_bound=curve.mu * math.sqrt(self.runs), over=(RenyiLoss(curve, self._noise_ratio * curve.mu),)
-        )
+        """Return the postcondition's curve, a pair over it and the profile, and the cost of releasing all runs."""
+        mu = sensitivity_factor(relation) / noise_multiplier
+        curve = BestOf(self.runs, mu)
+        loss = RenyiLoss(curve, self._noise_ratio * mu, BestOfProfile(self.runs, mu))
+        return Curves(curve, gdp_bound=mu * math.sqrt(self.runs), losses=(loss,))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one choice spends about mu^2."""

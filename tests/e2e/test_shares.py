@@ -18,6 +18,7 @@ from app.settings import Settings
 from app.sources import partitions
 from app.sources.matrix import checksum
 from app.sources.partitions import prepared
+from app.worker import cluster
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DAMAGED, FAILED, UNREACHABLE
@@ -28,7 +29,7 @@ from solvers.data_access.partitioned import LocalPartitions, Partitioned
 from solvers.solve import run
 from tests.support import objects
 from tests.support.insides import dask_client
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
 from tests.support.running import TIMES
 from tests.support.seeded import SeededBits
 from tests.support.world import World
@@ -54,7 +55,9 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     with objects.bucket() as url:
         world = World.at(home, SystemClock(), storage_url=url, **TIMES)
         dataset = world.dataset(ROWS, storage="partitions", budget={"epsilon": 20.0, "delta": 1e-7})
-        engine = DaskEngine(Settings(home=home.parent / "engine", **TIMES))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster, "_START_TIMEOUT_SECONDS", PATIENCE)
+            engine = DaskEngine(Settings(home=home.parent / "engine", **TIMES))
         folder = folders.path(home, dataset)
         spec = world.priced(dataset, **STEPS).spec
         document: dict[str, Any] = {

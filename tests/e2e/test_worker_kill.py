@@ -40,9 +40,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
     settings = Settings(home=tmp_path_factory.mktemp("engine") / "home", **TIMES)
     os.environ["PURSE_BOOTSTRAP_TOKEN"] = "a-secret-of-the-server-32-characters"
     os.environ["PURSE_OTHER"] = "a setting"
-    engine = DaskEngine(settings)
-    yield engine
-    engine.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "_START_TIMEOUT_SECONDS", PATIENCE)
+        engine = DaskEngine(settings)
+        yield engine
+        engine.close()
     os.environ.pop("PURSE_OTHER", None)
 
 

@@ -15,6 +15,7 @@ from app.identity.sign_on import SignOn
 from purse import Client
 from tests.support.browser import Visitor, delayed
 from tests.support.live import Live
+from tests.support.patience import PATIENCE
 from tests.support.provider import provider
 from tests.support.service import SPEC, people
 
@@ -55,7 +56,7 @@ def test_a_person_signs_in_and_out_at_the_provider_and_returns(browser: Browser,
         )
         try:
             headers = {"Authorization": f"Bearer {idp.token()}"}  # loads the provider's addresses
-            assert httpx.get(f"{server.url}/v1/datasets", headers=headers).status_code == 200
+            assert httpx.get(f"{server.url}/v1/datasets", headers=headers, timeout=PATIENCE).status_code == 200
             with Visitor.arrived(browser, server.url, None) as visitor:
                 page = visitor.page
                 page.goto("/pages/sign-in")

@@ -17,7 +17,7 @@ from app.settings import Settings
 from tests.service.conftest import MakeService
 from tests.support.clocks import HeldClock
 from tests.support.pages import visit
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
 from tests.support.provider import AUDIENCE, Provider, provider
 from tests.support.service import Service
 
@@ -66,7 +66,7 @@ def arrive(service: Service, return_url: str, cookie: str) -> Response:
 
 def signs_in(there: str) -> str:
     """Return the address to which the provider redirects a browser."""
-    return httpx.get(there).headers["Location"]
+    return httpx.get(there, timeout=PATIENCE).headers["Location"]
 
 
 def session_of(answer: Response) -> str | None:

@@ -132,7 +132,7 @@ COMPOSITION = {
     "accounting.divergences.allocation": "The profile of an allocation is rounded up.",
     "accounting.divergences.polygon": "The pair lies above a profile that is known at some points.",
     "accounting.divergences.resampling": "The cost of a bootstrap sample is rounded up.",
-    "accounting.divergences.selection": "The curve of the best of several runs matches the theorem.",
+    "accounting.divergences.selection": "The curve and the profile of the best of several runs match the theorems.",
     "accounting.divergences.roots": "The root lies within the stated tolerance, which callers add on the safe side.",
     "accounting.accountants.rdp": "Rényi curves add up, and the conversion uses the best order.",
     "accounting.accountants.guard": "dp_accounting receives only finite masses that sum to 1.",
@@ -151,7 +151,7 @@ COMPOSITION = {
 
 LEDGER = {
     "accounting.divergences.conditioned": "The discarded tail of the loss is charged to the slack.",
-    "accounting.divergences.renyi_profile": "The pair lies above every mechanism of the Rényi curve.",
+    "accounting.divergences.renyi_profile": "The pair lies above every mechanism of the Rényi curve and the profile.",
     "accounting.charges": "Costs are rounded up to units of 2^-40.",
     "accounting.thresholds": "Thresholds are rounded down, and the weights of delta sum to at most 1.",
     "accounting.currencies": "A charge is an upper bound in its filter's currency, and a threshold a lower bound.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import pytest
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
@@ -18,6 +19,8 @@ from joserfc.jwk import ECKey, Key
 from joserfc.jws import JWSRegistry
 from joserfc.registry import HeaderParameter
 from joserfc.util import urlsafe_b64encode
+
+from tests.support.patience import PATIENCE
 
 AUDIENCE = "purse"
 ROLES = {"stewards": "steward", "analysts": "analyst", "auditors": "auditor"}
@@ -138,7 +141,9 @@ def provider() -> Iterator[Provider]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        yield idp
+        with pytest.MonkeyPatch.context() as patch:  # a slow machine is no provider that hangs
+            patch.setattr("app.identity.provider._TIMEOUT_SECONDS", PATIENCE)
+            yield idp
     finally:
         idp.answers, server.should_exit = True, True
         thread.join()

@@ -9,12 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from accounting.calibration import calibrate
+from accounting.accountants import RdpAccountant
+from accounting.calibration import calibrate, certify
+from accounting.charges import EarlierPlan
 from accounting.divergences.gaussian import gauss_mu
-from accounting.divergences.selection import _log_factor
+from accounting.divergences.selection import BestOfProfile, _log_factor, _thresholds
 from accounting.errors import FilterMismatch, OutOfRange
 from accounting.filter import Filter, Kind
-from accounting.mechanisms import Gaussian, Selection
+from accounting.mechanisms import Gaussian, PoissonGaussian, Selection
 from accounting.noise import Noise
 from accounting.noise.coins import heads
 from accounting.plan import Plan, PlannedQuery, Query
@@ -65,6 +67,123 @@ def test_the_curve_is_above_the_exact_divergence_of_unlike_runs_in_both_orders(m
     bound = Selection(runs).curves(2 / mu).rdp(ORDERS)
     for a, rho in zip(ORDERS, bound, strict=True):
         assert max(renyi(first, second, a), renyi(second, first, a)) <= rho
+
+
+GAMMAS = np.exp(np.linspace(0.0, 4.0, 17))
+
+
+def hockey_stick(p: Law, q: Law, gamma: float) -> float:
+    return float(np.maximum(p - gamma * q, 0.0).sum())
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 2.0, 6.0])
+@pytest.mark.parametrize("runs", [2, 3, 4])
+def test_the_profile_is_above_the_exact_one_of_unlike_runs_in_both_orders(mu: float, runs: int) -> None:
+    first, second = (released(own) for own in laws(mu, runs))
+    bound = BestOfProfile(runs, mu)(np.log(GAMMAS))
+    for gamma, value in zip(GAMMAS, bound, strict=True):
+        assert max(hockey_stick(first, second, gamma), hockey_stick(second, first, gamma)) <= value
+
+
+@pytest.mark.parametrize(("runs", "mu"), [(2, 0.2), (4, 0.5), (8, 0.2), (40, 1.0), (256, 0.1), (3, 5.0)])
+def test_the_profile_is_the_integral_of_its_definition(runs: int, mu: float) -> None:
+    """E over Y of sup over x of e^(mu Y - mu^2 / 2) F^(N-1) - gamma G^(N-1), on grids of x and Y."""
+    x = np.concatenate([[-40.0], np.linspace(-8.0 - mu, 8.0, 3001), [40.0]])
+    f, g = (((1 + ndtr(x + shift)) / 2) ** (runs - 1) for shift in (mu, 0.0))
+    y = np.linspace(-10.0, 10.0 + mu, 4001)
+    weights = np.exp(-(y**2) / 2) * (y[1] - y[0]) / math.sqrt(2 * math.pi) * runs / (2 - 2.0 ** (1 - runs))
+    ratios = np.exp(mu * y - mu**2 / 2)
+    for epsilon in (0.0, 2 * mu, 5 * mu):
+        gains = np.max(ratios[:, None] * f - math.exp(epsilon) * g, axis=1)
+        truth, found = float(weights @ np.maximum(gains, 0.0)), float(BestOfProfile(runs, mu)(np.array([epsilon]))[0])
+        assert min(truth, 1.0) * (1 - 1e-4) <= found
+        if runs <= 40:
+            assert found <= truth * 1.03
+
+
+@pytest.mark.parametrize("mu", [0.3, 3.0, 12.0])
+def test_unlike_places_of_the_other_runs_gain_nothing(mu: float) -> None:
+    """With a run beside two others: t F(x) F(y) - G(x) G(y), for all pairs of a grid, is below the sum over i."""
+    x = np.linspace(-6.0 - mu, 6.0, 301)
+    f, g = ((1 + ndtr(x + shift)) / 2 for shift in (mu, 0.0))
+    weights, log_thresholds = _thresholds(3, mu)
+    for t in np.exp(np.linspace(-4.0, 3.0, 29)):
+        largest = float((t * np.outer(f, f) - np.outer(g, g)).max())
+        assert max(largest, 0.0) <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0) + 1e-12
+
+
+@pytest.mark.parametrize(("runs", "mu"), [(2, 0.3), (16, 2.0), (40, 0.1), (256, 0.5), (256, 1.0), (256, 3.0)])
+def test_places_between_the_points_of_the_grid_stay_below_the_sum(runs: int, mu: float) -> None:
+    """The supremum over a grid at least 48 times as fine is below the sum over i, at the slopes t of its tangents."""
+    x = np.linspace(-6.5 - mu, 6.5, 200_001)
+    f, g = (((1 + ndtr(x + shift)) / 2) ** (runs - 1) for shift in (mu, 0.0))
+    weights, log_thresholds = _thresholds(runs, mu)
+    for at in np.searchsorted(x, np.linspace(-3.0, 3.0, 150)):
+        t = float((g[at + 40] - g[at]) / (f[at + 40] - f[at]))
+        gains = t * f - g
+        best = int(gains.argmax())
+        largest = float(gains[best])
+        if largest > 1e-6 * t * f[best]:  # otherwise the difference has no digits
+            assert largest <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0)
+
+
+def test_equal_selections_have_equal_losses() -> None:
+    """So that the masses of equal losses are cached once, although each call of `curves` makes a new loss."""
+    assert Selection(4).curves(5.0).losses == Selection(4).curves(5.0).losses
+    assert Selection(4).curves(5.0).losses != Selection(3).curves(5.0).losses
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.1, 1.0, 8.0])
+def test_the_log_of_one_factor_is_concave_in_that_of_the_other(mu: float) -> None:
+    """The slope of ln F over ln G falls: places of several other runs may be replaced by their mean."""
+    x = np.linspace(-6.0, 6.0, 2001)
+    log_slopes = [-((x + shift) ** 2) / 2 - np.log1p(ndtr(x + shift)) for shift in (mu, 0.0)]
+    assert (np.diff(log_slopes[0] - log_slopes[1]) < 0).all()
+
+
+def test_half_the_noise_exceeds_the_profile() -> None:
+    for runs, mu in ((2, 0.3), (4, 0.3)):
+        s = np.linspace(-9.0, 9.0, 20_001)
+        p, q = (
+            np.exp(-((s - m) ** 2) / 2) * ((1 + ndtr(s - m)) / 2) ** (runs - 1) * (s[1] - s[0]) for m in (2 * mu, 0.0)
+        )
+        p, q = (law * runs / (2 - 2.0 ** (1 - runs)) / math.sqrt(2 * math.pi) for law in (p, q))
+        assert p.sum() == pytest.approx(1.0, abs=1e-6)
+        epsilon = 5 * mu
+        assert hockey_stick(p, q, math.exp(epsilon)) > BestOfProfile(runs, mu)(np.array([epsilon]))[0]
+        assert hockey_stick(p, q, math.exp(epsilon)) <= BestOfProfile(runs, 2 * mu)(np.array([epsilon]))[0]
+
+
+def test_the_profile_grows_with_runs_and_mu_and_falls_with_epsilon() -> None:
+    epsilons = np.linspace(0.0, 8.0, 9)
+    found = np.array([[BestOfProfile(n, mu)(epsilons) for mu in (1e-7, 0.01, 0.2, 0.21, 1.0, 9.0)] for n in (2, 3, 9)])
+    assert np.isfinite(found).all()
+    assert (found <= 1.0).all()
+    for axis in (0, 1):
+        assert (np.diff(found, axis=axis) >= 0).all()
+    assert (np.diff(found, axis=2) <= 0).all()
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@pytest.mark.parametrize(("runs", "most"), [(2, 0.935), (4, 0.945), (8, 0.955), (256, 1.0)])
+def test_a_certificate_by_the_profile_is_below_that_of_the_curve(runs: int, most: float, relation: Relation) -> None:
+    z = 0.5 * runs * (2.0 if relation == "replace_one" else 1.0) + 7
+    plan = Plan((PlannedQuery("a", 1, Selection(runs), z),), relation)
+    by_curve, (found, accountant) = RdpAccountant().epsilon(plan, 1e-6), certify(plan, 1e-6)
+    assert found <= most * by_curve
+    if most < 1:
+        assert accountant.name == "pld"
+
+
+@pytest.mark.parametrize("others", [(), (PlannedQuery("b", 100, PoissonGaussian(0.01), 2.0),)], ids=["alone", "beside"])
+@pytest.mark.parametrize(("runs", "z"), [(2, 3.0), (4, 20.0), (40, 60.0)])
+def test_an_earlier_charge_still_pays(runs: int, z: float, others: tuple[PlannedQuery, ...]) -> None:
+    rule = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
+    plan = Plan((PlannedQuery("a", 1, Selection(runs), z), *others))
+    paid = rule.cost(EarlierPlan(plan))
+    assert rule.pays(paid, plan)
+    assert rule.pays(rule.cost(plan), plan)
+    assert rule.cost(plan) != paid
 
 
 def test_values_between_the_points_of_the_grid_are_within_the_bound() -> None:
