@@ -211,7 +211,7 @@ ADDITIONS = {
         ),
         asking=frozenset(
             {
-                "test_every_page_has_its_row_and_no_row_is_left_over",
+                "test_every_page_has_a_row_and_every_row_a_page",
                 "test_every_route_that_an_analyst_may_call_has_its_dearest_request",
             }
         ),
@@ -299,7 +299,7 @@ def names(tests: list[str]) -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_suite_asks_for_the_rest_of_an_addition(outcomes: Any) -> None:
+def test_the_suite_requires_the_remaining_lines_of_an_addition(outcomes: Any) -> None:
     without, _, printed = outcomes
     assert names(without["failed"]) == frozenset().union(*(each.asking for each in ADDITIONS.values())), printed
 

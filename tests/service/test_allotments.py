@@ -92,7 +92,7 @@ class TestReserved:
             "nothing remains for other analysts"
         )
 
-    def test_ends_when_it_is_taken_back(self, both: Service, budget: dict[str, Any]) -> None:
+    def test_ends_when_it_is_deleted(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
         whole = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
         assert _allot(both, dataset, "the analyst", share=0.9, mode="reserved").status_code == 200
@@ -191,7 +191,7 @@ def test_an_invalid_allotment_is_refused_and_changes_nothing(
     assert shared.durable(dataset) == state_before
 
 
-def test_who_and_what_is_not_there_is_not_found(shared: Service) -> None:
+def test_an_unknown_analyst_or_dataset_is_not_found(shared: Service) -> None:
     dataset = shared.dataset()
     for path in (f"{dataset}/allotments/nobody", f"{dataset}/allotments/bootstrap", "ds_none/allotments/the analyst"):
         for method in ("PUT", "GET", "DELETE"):

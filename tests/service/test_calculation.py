@@ -123,7 +123,7 @@ def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculator
     asyncio.run(leave())
 
 
-def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculators: ForkedCalculators) -> None:
+def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators) -> None:
     async def kill() -> None:
         task = asyncio.create_task(reply_to(calculators, DEAR))
         await eventually(lambda: len(process(calculators).children()) == 1)
@@ -159,7 +159,7 @@ def test_a_process_that_is_killed_before_it_is_warm_is_replaced_at_the_next_atte
 
 @pytest.mark.parametrize("is_warm", [False, True])
 def test_the_process_ends_without_a_stack_trace_when_its_server_is_killed(is_warm: bool) -> None:
-    """Before it was warm, it wrote to a closed channel; warm, it read from one whose other end had unread bytes."""
+    """The process may write to a closed channel, or read from one whose other end has unread bytes."""
     script = f"""
 import os, signal, socket
 from app.calculation.calculators import begin
@@ -215,8 +215,8 @@ async def _dataset(steward: httpx.AsyncClient) -> str:
 
 
 @pytest.mark.slow
-def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(server: Live) -> None:
-    """The finding: 42 such quotes, and nothing was answered for 70 s."""
+def test_the_service_answers_while_one_analyst_requests_expensive_prices(server: Live) -> None:
+    """Otherwise 42 such quotes block every answer for 70 s."""
 
     async def attack() -> None:
         async with _caller(server) as steward:
@@ -247,7 +247,7 @@ def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(serve
 
 
 @pytest.mark.slow
-def test_a_job_whose_caller_leaves_while_it_is_priced_is_none(server: Live) -> None:
+def test_a_job_whose_caller_disconnects_during_pricing_is_not_submitted(server: Live) -> None:
     async def leave() -> None:
         async with _caller(server) as steward:
             dataset = await _dataset(steward)

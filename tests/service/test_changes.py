@@ -116,8 +116,8 @@ class TestOnPostgres:
 
     test_another_server_hears = staticmethod(test_another_server_receives_each_change)
 
-    def test_an_end_that_is_kept_is_announced_to_nobody(self, world: World) -> None:
-        """Its moment is what the grid hides; all that is public is announced, by the job's id alone."""
+    def test_an_unpublished_end_is_not_announced(self, world: World) -> None:
+        """The grid hides its time. Announcements contain only the ids of jobs with public changes."""
         with _hearing(world.database) as heard:
             job = world.submit(world.dataset()).id
             claim = world.claim()
@@ -141,7 +141,7 @@ class TestOnPostgres:
 
 
 class _hearing:  # noqa: N801  # a context
-    """A connection that listens; each call returns what was announced since the last one.
+    """A listening connection. Each call returns the announcements since the last call.
 
     PostgreSQL delivers announcements in the order of their commits. A call therefore announces an end itself, and
     waits for that instead of for a time.

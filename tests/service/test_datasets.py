@@ -102,7 +102,7 @@ def test_its_ledger_begins_with_its_filter(service: Service) -> None:
     assert state.filter == Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
 
 
-def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service) -> None:
+def test_only_the_encoded_matrix_is_stored(service: Service) -> None:
     dataset = service.upload().json()["id"]
     folder = folders.path(service.home, dataset)
     assert sorted(path.name for path in folder.iterdir()) == ["codes.npy", "meta.json", "numbers.npy"]
@@ -131,8 +131,8 @@ def test_parquet_is_recognised_by_content_and_gives_the_same_dataset(service: Se
 
 
 @pytest.mark.slow
-def test_the_same_values_are_the_same_dataset_in_whatever_file(service: Service) -> None:
-    """Review: a new line at the end of the file was a new budget."""
+def test_the_same_values_are_the_same_dataset_in_any_file(service: Service) -> None:
+    """Otherwise a line break at the end of the file would give a new budget."""
     assert service.upload().status_code == 201
     files = (people() + b"\n", people().replace(b"\n", b"\r\n"), people().replace(b",f,", b", f,"))
     for number, file in enumerate(files):
@@ -247,7 +247,7 @@ def test_a_malformed_form_is_refused(shared: Service, body: bytes, reason: str) 
 
 
 @pytest.mark.slow
-def test_a_form_may_come_in_any_order_and_in_any_pieces(service: Service) -> None:
+def test_a_form_is_accepted_in_any_order_and_any_pieces(service: Service) -> None:
     def pieces() -> Any:
         body = _form(FILE_PART, SPEC_PART)
         for start in range(0, len(body), 7):
@@ -311,7 +311,7 @@ def test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_of_many_uploads_of_one_file_at_once_one_wins(service: Service) -> None:
+def test_one_of_many_simultaneous_uploads_of_a_file_wins(service: Service) -> None:
     start = threading.Barrier(4)
 
     def upload(number: int) -> Response:
@@ -343,7 +343,7 @@ def test_a_failure_at_the_last_step_leaves_neither_row_nor_folder(
 
 
 @pytest.mark.slow
-def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_restart_removes_only_the_files_of_a_crash(make_service: MakeService, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with make_service(home) as service:
         dataset = service.dataset()

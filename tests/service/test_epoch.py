@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a service with an epoch and two datasets, one of them with a job that was released."""
+    """The home of a service with an epoch and two datasets, one of which has a released job."""
     world = World.at(tmp_path_factory.mktemp("template") / "home")
     Epoch.open(world.settings, world.database)
     released, _ = world.dataset(), world.dataset()
@@ -56,7 +56,7 @@ def world(template: Path, tmp_path: Path) -> Iterator[World]:
 
 
 def _datasets(world: World) -> list[str]:
-    """The one with the longer ledger first."""
+    """Return the datasets, the one with the longer ledger first."""
     return sorted(_heads(world), key=lambda dataset: -_heads(world)[dataset].sequence)
 
 
@@ -120,7 +120,7 @@ def test_the_file_follows_every_commit_and_no_rollback(world: World) -> None:
     _open(world)
 
 
-def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_service: MakeService) -> None:
+def test_an_older_copy_is_refused_with_the_missing_heads(world: World, make_service: MakeService) -> None:
     restore, (first, second) = _copied(world), _datasets(world)
     world.release(first)
     published = _published_heads(world)
@@ -135,7 +135,7 @@ def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_ser
     assert _published_heads(world) == published
 
 
-def test_a_ledger_that_went_another_way_is_refused(world: World) -> None:
+def test_a_ledger_with_other_entries_is_refused(world: World) -> None:
     """The restored ledger is as long as the published one, or longer, but has other entries."""
     restore, (first, _) = _copied(world), _datasets(world)
     world.release(first)
@@ -305,7 +305,7 @@ def test_a_start_publishes_the_end_of_each_session_whose_line_it_removes(
     restored.database.close()
 
 
-def test_a_ledger_that_went_another_way_keeps_the_lines_of_its_sessions(world: World) -> None:
+def test_a_ledger_with_other_entries_keeps_the_lines_of_its_sessions(world: World) -> None:
     """While a server runs, its database may be replaced by a copy in which the session ended in another entry."""
     dataset = _datasets(world)[1]
     session = sessions.open_session(world, dataset, sessions.many(10))
@@ -436,7 +436,7 @@ def test_an_expired_session_is_ended_and_its_line_removed(world: World) -> None:
     assert set(_published_heads(world)) == set(_heads(world)) | {still_open}
 
 
-def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None:
+def test_a_crash_between_commit_and_epoch_allows_the_next_start(world: World) -> None:
     first, _ = _datasets(world)
     world.database.after_commit = None  # it is killed there, again and again
     world.release(first)
@@ -447,7 +447,7 @@ def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None
     assert _published_heads(world) == _heads(world) != behind
 
 
-def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
+def test_a_last_line_that_a_crash_truncated_is_ignored(world: World) -> None:
     first, second = _datasets(world)
     heads_before = _published_heads(world)
     world.release(first)
@@ -463,7 +463,7 @@ def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
     assert len(file.read_bytes().splitlines()) == 3
 
 
-def test_a_long_file_is_written_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_is_rewritten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epoch, "_MOST_LINES", 3)
     first, _ = _datasets(world)
     for _ in range(4):
@@ -525,7 +525,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("change", "why"), BROKEN.values(), ids=BROKEN)
-def test_an_epoch_that_nobody_can_trust_is_refused(world: World, change: Callable[[Path], object], why: str) -> None:
+def test_an_invalid_epoch_is_refused(world: World, change: Callable[[Path], object], why: str) -> None:
     change(world.settings.epoch)
     with pytest.raises(BelowEpoch, match=f"{why}.*PURSE_EPOCH_FILE"):
         _open(world)
@@ -537,7 +537,7 @@ def test_an_epoch_that_nobody_can_trust_is_refused(world: World, change: Callabl
     assert [world.kinds(dataset)[-1] for dataset in _datasets(world)] == ["rolled_back"] * 2
 
 
-def test_a_service_of_before_gets_one_and_misses_it_from_then_on(tmp_path: Path) -> None:
+def test_an_older_service_gets_an_epoch_and_requires_it_afterwards(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home", epoch_file=tmp_path / "epoch of another disk")
     world.release(world.dataset())
     _open(world)

@@ -220,12 +220,12 @@ def test_no_file_of_the_data_is_opened_and_nothing_is_charged(service: Service) 
         ({"method": {"name": "dp_gd", "steps": 10_000}, "runs": 50}, "out_of_range"),
     ],
 )
-def test_what_cannot_be_forecast_is_refused(shared: Service, dataset: str, changes: dict[str, Any], code: str) -> None:
+def test_an_impossible_forecast_is_refused(shared: Service, dataset: str, changes: dict[str, Any], code: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/forecasts", json={"dataset": dataset, **FORECAST, **changes})
     assert (answer.status_code, answer.json()["code"]) == (422, code)
 
 
-def test_twins_are_made_few_at_once(shared: Service, dataset: str) -> None:
+def test_simultaneous_twins_are_limited(shared: Service, dataset: str) -> None:
     twins = shared.app.state.services.twins
     tokens = shared.call("steward", "GET", "/v1/tokens").json()["items"]
     owner = next(token["identity"] for token in tokens if token["name"] == "the analyst")

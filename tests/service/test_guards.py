@@ -216,7 +216,7 @@ def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Servic
         "",
     ],
 )
-def test_a_repeated_key_and_what_is_not_json(shared: Service, dataset: str, path: str, text: str) -> None:
+def test_repeated_keys_and_invalid_json_are_refused(shared: Service, dataset: str, path: str, text: str) -> None:
     _problem(_post(shared, path, text.replace("DATASET", dataset)), {"invalid_request"})
 
 

@@ -99,7 +99,7 @@ def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str
 
 
 @pytest.mark.parametrize("scope", get_args(Scope))
-def test_a_token_is_for_its_scopes_alone(shared: Service, scope: str) -> None:
+def test_a_token_permits_only_its_scopes(shared: Service, scope: str) -> None:
     """The role permits every call, so each refusal is due to the scope."""
     token = _make(shared, "all but one", "steward", scopes=[scope])
     may = set(token["scopes"])
@@ -203,7 +203,7 @@ class TestATokensLife:
             assert refused.json()["violations"][0]["where"] == "body.lifetime"
 
     @pytest.mark.slow
-    def test_is_bounded_when_one_that_had_no_end_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
+    def test_gets_an_end_when_a_token_without_one_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
         with make_service(tmp_path, clock=HeldClock()) as service:
             endless, short = (_make(service, "ada", "analyst", lifetime=end) for end in (None, 60))
             assert endless["expires_at"] is None

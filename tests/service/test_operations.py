@@ -166,7 +166,7 @@ def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
     assert len(checks) == 1
 
 
-def test_however_many_ask_the_database_is_looked_at_once_a_second(
+def test_the_database_is_checked_once_a_second_for_all_requests(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Database] = []
@@ -257,7 +257,7 @@ def test_a_server_is_ready_before_its_workers_and_its_jobs_wait_for_them(tmp_pat
 def test_a_server_whose_workers_do_not_start_is_not_ready_until_they_do(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once a worker that was killed as it started left a server without any, for good."""
+    """Otherwise a worker killed at its start leaves the server without workers."""
     ready, was_ready = threading.Event(), []
     monkeypatch.setattr(warming, "RETRY_SECONDS", 0.0)
 
@@ -589,7 +589,7 @@ def test_an_id_of_another_form_is_replaced(shared: Service, request_id: str) -> 
 
 
 @pytest.mark.parametrize("layout", ["json", "text"])
-def test_a_line_tells_no_exceptions_text_and_no_librarys_words(layout: Literal["json", "text"]) -> None:
+def test_a_line_contains_no_text_of_exceptions_or_libraries(layout: Literal["json", "text"]) -> None:
     def line(name: str, message: str, error: Exception | None = None) -> str:
         try:
             if error:
@@ -628,15 +628,15 @@ def test_an_application_may_start_again(tmp_path: Any) -> None:
             assert 'purse_jobs{state="done"} 0.0' in metrics
 
 
-def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None:
-    """Review: a stranger's megabyte of keys once held the event loop for seconds."""
+def test_bodies_with_very_many_values_are_refused_before_parsing(service: Service) -> None:
+    """Otherwise a megabyte of keys blocks the event loop for seconds."""
     body = '{"receipt":{},"signature":"x",' + ",".join(f'"a{i}":0' for i in range(30_000)) + "}"
     answer = service.client.post("/v1/receipts/verify", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 413
     assert answer.json()["code"] == "too_large"
 
 
-def test_one_that_wants_the_home_alone_is_refused_beside_a_server(service: Service) -> None:
-    """Review: its dispatcher would take the server's jobs, and end them when it ends."""
+def test_a_command_that_needs_the_home_alone_is_refused_while_a_server_runs(service: Service) -> None:
+    """Otherwise its dispatcher claims the server's jobs, and ends them when it stops."""
     with pytest.raises(RuntimeError, match="another purse server"):
         check_free(Settings(home=service.home))

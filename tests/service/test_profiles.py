@@ -141,7 +141,7 @@ def test_a_model_can_be_computed_again_from_the_profile_that_it_names(shared: Se
     assert np.linalg.norm(w) <= 0.5 * (1 + 1e-9)
 
 
-def test_auto_takes_a_profile_and_asks_for_no_moment(shared: Service) -> None:
+def test_auto_uses_a_profile_and_queries_no_moments(shared: Service) -> None:
     dataset = shared.dataset()
     job = _finished_job(shared, dataset, PROFILE)
     price = _quote(shared, dataset, REUSED, method={"name": "auto"})
@@ -152,7 +152,7 @@ def test_auto_takes_a_profile_and_asks_for_no_moment(shared: Service) -> None:
     assert _get(shared, f"jobs/{trained['id']}/model")["profile"]["job"] == job["id"]
 
 
-def test_the_latest_is_taken_and_fixed_by_its_id(shared: Service) -> None:
+def test_the_latest_profile_is_used_and_pinned_by_its_id(shared: Service) -> None:
     dataset = shared.dataset()
     first, second = (_finished_job(shared, dataset, PROFILE)["id"] for _ in range(2))
     by_default = _finished_job(shared, dataset, REUSED)
@@ -206,7 +206,7 @@ def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: S
     assert _get(service, f"datasets/{dataset}")["profile"] == profile
 
 
-def test_a_profile_that_is_not_released_is_none(service: Service) -> None:
+def test_an_unreleased_profile_is_not_used(service: Service) -> None:
     dataset = service.dataset()
     service.engine.gate.clear()
     waiting = _post(service, "jobs", dataset, PROFILE).json()["id"]
@@ -223,7 +223,7 @@ def test_a_profile_that_is_not_released_is_none(service: Service) -> None:
     assert _get(service, f"datasets/{dataset}")["profile"] is None
 
 
-def test_models_and_profiles_are_not_taken_for_one_another(shared: Service) -> None:
+def test_models_and_profiles_are_distinguished(shared: Service) -> None:
     dataset = shared.dataset()
     profile, model = _finished_job(shared, dataset, PROFILE)["id"], _finished_job(shared, dataset, REUSED)["id"]
     for wrong, right in ((f"{profile}/model", f"{profile}/profile"), (f"{model}/profile", f"{model}/model")):

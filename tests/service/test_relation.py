@@ -83,7 +83,7 @@ def test_a_profile_states_its_neighbors(service: Service) -> None:
     assert _post(service, "quotes", dataset, reused)["neighbors"] == "zero_out"
 
 
-def test_it_is_one_of_two_and_never_changes(service: Service) -> None:
+def test_the_relation_is_one_of_two_and_never_changes(service: Service) -> None:
     for wrong in ("add_remove", "", None, 1, ["zero_out"]):
         refused = service.upload(SPEC | {"neighbors": wrong})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")

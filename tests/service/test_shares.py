@@ -24,8 +24,8 @@ def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dic
 
 
 @pytest.mark.slow
-def test_a_small_job_reads_truthfully(shared: Service) -> None:
-    """One job of epsilon .01 used to show .49 of 2 spent, though thousands of it fit."""
+def test_a_small_job_has_a_small_share(shared: Service) -> None:
+    """Thousands of jobs with epsilon 0.01 fit into 2, so one must not show 0.49 as spent."""
     dataset = shared.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     _, share = _run(shared, "analyst", dataset, 0.01)
     budget = _budget(shared, "analyst", dataset)

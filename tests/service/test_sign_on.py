@@ -76,8 +76,8 @@ def _as(service: Service, token: str, name: str = "ada") -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
-def test_a_group_may_what_its_role_may(signed: Service, idp: Provider, clock: HeldClock, role: str) -> None:
-    """The matrix of every route and role, signed on."""
+def test_a_group_has_the_rights_of_its_role(signed: Service, idp: Provider, clock: HeldClock, role: str) -> None:
+    """Each route is called with a provider's token for each role."""
     idp.now = clock.wall()
     _as(signed, idp.token((f"{role}s", "others"), sub=f"the {role} of the house"))
     for method, route in PROTECTED:
@@ -86,7 +86,9 @@ def test_a_group_may_what_its_role_may(signed: Service, idp: Provider, clock: He
         assert (answer.status_code not in (401, 403)) == allowed, (method, route.path, answer.text)
 
 
-def test_who_has_no_role_is_nobody(ask: Callable[[str], httpx.Response], signed: Service, idp: Provider) -> None:
+def test_a_person_without_a_role_is_unknown(
+    ask: Callable[[str], httpx.Response], signed: Service, idp: Provider
+) -> None:
     for groups in (("others",), (), None, "Analysts"):
         refused = ask(idp.token(groups, sub="mallory"))
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
@@ -265,12 +267,12 @@ SPOILT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
-def test_a_provider_that_says_something_else_is_one_that_is_away(idp: Provider, change: dict[str, Any]) -> None:
+def test_a_provider_with_an_invalid_answer_is_unavailable(idp: Provider, change: dict[str, Any]) -> None:
     assert _result_of_change(idp, **change) == UNAVAILABLE
 
 
-def test_keys_that_come_in_the_clear_are_not_taken(idp: Provider) -> None:
-    """This machine by an address that is not only its own: they would be had."""
+def test_keys_sent_without_encryption_are_not_accepted(idp: Provider) -> None:
+    """The addresses reach this machine, so the keys could be loaded."""
     assert _result_of_change(idp, described={"jwks_uri": f"{idp.issuer}/keys"}) == "a key"
     assert (
         _result_of_change(idp, described={"jwks_uri": f"{idp.issuer}/keys".replace("127.0.0.1", "0.0.0.0")})
@@ -279,7 +281,7 @@ def test_keys_that_come_in_the_clear_are_not_taken(idp: Provider) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Key size")
-def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
+def test_only_public_keys_for_signatures_are_accepted(idp: Provider) -> None:
     """Keys that are weak, secret or meant for another purpose are ignored, and do not disturb the others."""
     name: KeyParameters = {"kid": str(idp.keys[0].kid)}
     keys = [
@@ -297,8 +299,8 @@ def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
 
 @pytest.mark.slow
 def test_common_extensions_of_providers_are_accepted(idp: Provider) -> None:
-    """Keys and headers with certificates and words of their own, several audiences, RSA and Edwards curves; but one
-    algorithm is not another.
+    """Keys and headers may have certificates and additional fields, and tokens several audiences. RSA and Edwards
+    curves are accepted, each with its own algorithm.
     """
     rsa, edwards = RSAKey.generate_key(2048, {"kid": "r"}), OKPKey.generate_key("Ed25519", {"kid": "e"})
     extras = {"x5c": ["MIIC"], "x5t": "4711", "issuer": idp.issuer, "use": "sig", "alg": "RS256"}
@@ -343,7 +345,7 @@ def _result_of_change(idp: Provider, **change: Any) -> str:
 
 @pytest.mark.slow
 class TestAPerson:
-    """(issuer, subject): one identity, whatever else its tokens say."""
+    """An issuer and a subject are one identity, independently of other claims."""
 
     def test_keeps_jobs_keys_and_spending(self, signed: Service, idp: Provider, clock: HeldClock) -> None:
         clock.pass_(31)
@@ -415,7 +417,7 @@ class TestAPerson:
                         names = sorted(connection.scalars(query))
             assert names == ["ada", "ada (2)"]
 
-    def test_is_never_taken_for_another_by_a_name(
+    def test_is_never_identified_by_a_name(
         self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
     ) -> None:
         """A person whose name equals another identity's id gets none of its grants."""

@@ -159,7 +159,7 @@ def test_and_not_before_its_forecast(paused: PausedService, pace: Forecast) -> N
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_on_the_grid_too(paused: PausedService) -> None:
+def test_a_failure_is_published_on_the_grid(paused: PausedService) -> None:
     paused.service.engine.ends[1] = Outcome("raised")
     job = paused.submit()
     paused.pass_(0.2)
@@ -175,7 +175,7 @@ def test_a_failure_is_told_on_the_grid_too(paused: PausedService) -> None:
 
 @pytest.mark.slow
 def test_the_next_job_starts_at_a_point_of_the_grid(paused: PausedService) -> None:
-    """Its slot has long been free; a queue of one's own would otherwise tell when."""
+    """Otherwise an analyst's own queue would show when the slot became free."""
     first = paused.submit()
     paused.pass_(0.1)
     second = paused.submit()
@@ -199,7 +199,7 @@ class TestCancel:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("ends", [True, False])
-    def test_its_slot_comes_free_at_the_same_time_either_way(self, paused: PausedService, ends: bool) -> None:
+    def test_its_slot_is_freed_at_the_same_time_in_both_cases(self, paused: PausedService, ends: bool) -> None:
         if not ends:
             paused.service.engine.gate.clear()  # it waits until it is told to stop
             job = paused.service.call(
@@ -277,8 +277,8 @@ def _visible_frames(home: Path, lengths: list[float], meanwhile: Callable[[World
 
 
 @pytest.mark.slow
-def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tmp_path: Path, pace: Forecast) -> None:
-    """Three jobs on one slot, submitted at odd times: their states, the ledger, and when each of them starts."""
+def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path, pace: Forecast) -> None:
+    """The states, the ledger and the starts of three jobs on one slot, submitted at arbitrary times, are equal."""
     assert pace.forecast == 0.0
 
     def nothing(_world: World, _frame: int) -> None:
@@ -293,7 +293,7 @@ def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tm
 
 
 @pytest.mark.slow
-def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecast) -> None:
+def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, pace: Forecast) -> None:
     assert pace.forecast == 0.0
 
     def cancel(world: World, frame: int) -> None:

@@ -55,7 +55,7 @@ def _code(answer: Response) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def _nothing_waits(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test has all places; it leaves none of them taken for the next one."""
+    """Start each test without waiting uploads, and remove its own at the end."""
     yield
     if "shared" in request.fixturenames:
         for file in spool.root(request.getfixturevalue("shared").home).glob("*/up_*"):
@@ -139,7 +139,7 @@ def test_a_length_is_a_number_of_bytes(shared: Service, length: str | None) -> N
     assert shared.call("steward", "POST", "/v1/uploads", headers=headers).status_code == 422
 
 
-def test_of_two_writers_at_one_place_one_wins(shared: Service) -> None:
+def test_one_of_two_writers_at_one_offset_wins(shared: Service) -> None:
     block, writers = 3 * 2**20, 4
     path, start = _new_upload(shared, 10 * block), Barrier(writers)
 
@@ -174,7 +174,7 @@ def test_other_stewards_cannot_find_it(shared: Service, second_steward: str) -> 
     assert mine == shared.call("steward", "GET", path).json()
 
 
-def test_so_many_wait_of_one_and_of_all(shared: Service, second_steward: str) -> None:
+def test_waiting_uploads_are_limited_by_steward_and_in_total(shared: Service, second_steward: str) -> None:
     for _ in range(spool.WAITING_EACH):
         path = _new_upload(shared, 5)
     refused = shared.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "5"})
@@ -191,7 +191,7 @@ def test_so_many_wait_of_one_and_of_all(shared: Service, second_steward: str) ->
     assert _code(refused) == (503, "overloaded")
 
 
-def test_what_would_not_fit_is_told_before_it_comes(tmp_path: Path) -> None:
+def test_an_upload_that_would_not_fit_is_refused_at_its_start(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, max_upload_bytes=2**60)
     with pytest.raises(ApiError) as caught:
         spool.begin(settings, "idn_one", 2**59)
