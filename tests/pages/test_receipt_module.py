@@ -212,7 +212,7 @@ def test_an_unknown_mechanism_is_refused(module: Module) -> None:
         changed_receipt = GOOD["receipt"] | {"queries": [query], "event": mechanism.event(50.0)}
         for named, is_known in ((query["mechanism"], True), ("subsampled_" + query["mechanism"], False)):
             (answer,) = module.answers("recompute", [[changed_receipt | {"queries": [query | {"mechanism": named}]}]])
-            assert ("mechanism is not known" in answer.get("says", "")) is not is_known
+            assert ("unknown mechanism" in answer.get("says", "")) is not is_known
 
 
 def test_a_large_text_is_read_without_a_deep_stack(module: Module) -> None:

@@ -206,7 +206,7 @@ ADDITIONS = {
         files={"app/pages/templates/colophon.html": "colophon.html"},
         lines=(("app/pages/routes.py", "", PAGE),),
         remaining_lines=(
-            line_after("docs/pages.md", TABLE_OF_THREE, "| `GET /pages/colophon` | any role | a page of text |\n"),
+            line_after("docs/addresses.md", TABLE_OF_THREE, "| `GET /pages/colophon` | any role | a page of text |\n"),
             line_after(EXPENSIVE, READS, '        ("GET", "/pages/colophon"): _get("/pages/colophon"),\n'),
         ),
         asking=frozenset(

@@ -25,7 +25,7 @@ GUARDS = {
         ("accounting/filter.py", "solvers/data_access/meter.py", "accounting/mechanisms"),
         (
             "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
-            "privacy/test_audit_cases.py::test_the_promise_is_kept_and_half_the_noise_is_caught",
+            "privacy/test_audit_cases.py::test_the_guarantee_is_kept_and_half_the_noise_is_caught",
             "property/test_solver_contracts.py::test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity",
         ),
     ),
@@ -74,7 +74,7 @@ GUARDS = {
         ("accounting/noise/lattice.py",),
         (
             "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path",
-            "property/test_mechanism_contracts.py::test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says",
+            "property/test_mechanism_contracts.py::test_answers_are_on_a_lattice_and_have_the_stated_std",
         ),
     ),
     "A8": Guard(
@@ -101,7 +101,7 @@ GUARDS = {
             "service/test_calculation.py::test_the_service_answers_while_one_analyst_requests_expensive_prices",
             "service/test_rates.py::test_every_route_refuses_too_many_requests",
             "unit/app/test_queue.py::test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running",
-            "unit/app/test_queue.py::test_only_so_many_wait",
+            "unit/app/test_queue.py::test_queued_jobs_are_limited",
             "service/test_webhooks.py::test_webhooks_take_turns_however_many_messages_wait",
             "service/test_webhooks.py::test_a_name_without_an_address_delays_no_other_message",
         ),
@@ -363,7 +363,7 @@ GUARDS = {
         (
             "service/test_rates.py::test_all_requests_together_are_bounded_except_probes",
             "unit/app/test_rates.py::test_tables_do_not_grow",
-            "unit/app/test_rates.py::test_one_caller_has_so_many_answered_at_once",
+            "unit/app/test_rates.py::test_the_simultaneous_requests_of_one_caller_are_limited",
         ),
     ),
     "N5": Guard(
