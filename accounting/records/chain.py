@@ -25,9 +25,9 @@ class Head:
         return f"{self.sequence}:{self.hash}"
 
     @staticmethod
-    def parse(written: str) -> "Head":
+    def parse(written: Any) -> "Head":
         """Return the head that was written as `sequence:hash`. Raise `CodecError` for anything else."""
-        match = _HEAD.fullmatch(written)
+        match = _HEAD.fullmatch(written) if isinstance(written, str) else None
         if match is None or int(match[1]) > MOST_ENTRIES:
             raise CodecError("a head must be SEQUENCE:HASH, with the hash in 64 lower-case hexadecimal digits")
         return Head(int(match[1]), match[2])

@@ -5,10 +5,10 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import rfc8785
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from accounting.errors import CodecError
 
@@ -16,6 +16,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCALARS = (int, float, bool, type(None))
 _LARGE = range(2**53, 10**21)  # floats of this size are written without an exponent, and therefore read as integers
 _UNKNOWN_KEY_ERRORS = ("extra_forbidden", "unexpected_keyword_argument")
+
+Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 T = TypeVar("T")
 

@@ -1,17 +1,34 @@
-"""The events of a ledger."""
+"""The events of a ledger. Their fields, with these types, are the fields of entries (accounting.records.entries)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 
 from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
-from accounting.records.chain import Head
+from accounting.records.chain import MOST_ENTRIES, Head
+from accounting.records.documents import Sha256, Text
+from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 SessionPolicy = Literal["refund", "no_refund", "refused"]
 
+_Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Cost = Annotated[Cost, PlainValidator(cost_from_json), PlainSerializer(cost_to_json)]
+_Filter = Annotated[Filter, PlainValidator(filter_from_json), PlainSerializer(filter_to_json)]
+_Head = Annotated[Head, PlainValidator(Head.parse), PlainSerializer(str)]
+
+
+class _Event:
+    """An event. Values of other types than the declared ones, and other fields, are refused in documents."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(_Event):
     """The registration of a dataset of n records under a filter; n is public.
 
     Parameters
@@ -23,25 +40,25 @@ class Opened:
     session_rule : the dataset's rule for sessions; None in entries from before it was recorded
     """
 
-    dataset: str
-    records: int
-    filter: Filter
-    family: str | None = None
+    dataset: Text
+    records: _Count
+    filter: _Filter
+    family: Text | None = None
     unit: Unit | None = None
     neighbors: Relation = REPLACE_ONE
-    declaration_sha256: str | None = None
+    declaration_sha256: Sha256 | None = None
     session_rule: SessionPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(_Event):
     """The registration by `by` of one more dataset of the same people, with n records of its own, on this ledger."""
 
-    dataset: str
-    records: int
-    by: str
+    dataset: Text
+    records: _Count
+    by: Text
     unit: Unit | None = None
-    declaration_sha256: str | None = None
+    declaration_sha256: Sha256 | None = None
     session_rule: SessionPolicy | None = None
 
 
@@ -74,7 +91,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
+class Charged(_Event):
     """The charge of a job.
 
     Parameters
@@ -85,85 +102,85 @@ class Charged:
     spec_sha256 : of what the job runs; None in entries from before it was recorded
     """
 
-    job: str
-    cost: Cost
+    job: Text
+    cost: _Cost
     guarantee: Privacy
-    analyst: str | None = None
-    dataset: str | None = None
-    method: str | None = None
-    share: float | None = None
-    spec_sha256: str | None = None
+    analyst: Text | None = None
+    dataset: Text | None = None
+    method: Text | None = None
+    share: _Share | None = None
+    spec_sha256: Sha256 | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(_Event):
     """The start of a job. It may open the data from here on, and its charge stands whatever happens."""
 
-    job: str
-    attempt: int
+    job: Text
+    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)
-class Refunded:
+class Refunded(_Event):
     """The refund of a job that never started; `whole` if its charge took the whole budget."""
 
-    job: str
-    cost: Cost
+    job: Text
+    cost: _Cost
     whole: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class Released(_Event):
     """The publication of the model of this attempt, the only one of the job."""
 
-    job: str
-    attempt: int
-    model_sha256: str
+    job: Text
+    attempt: _Count
+    model_sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(_Event):
     """The end of a job without a release; its charge stands."""
 
-    job: str
-    attempt: int
+    job: Text
+    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(_Event):
     """The cancellation of a job that had started; its charge stands."""
 
-    job: str
-    attempt: int
+    job: Text
+    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)
-class Promised:
+class Promised(_Event):
     """A new filter: any before the first charge, and only a larger one of the same orders after it."""
 
-    filter: Filter
-    by: str
+    filter: _Filter
+    by: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class Frozen(_Event):
     """A freeze, after which nothing is charged and no job starts, or its end."""
 
     is_frozen: bool
-    by: str
+    by: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class Renamed(_Event):
     """A new name of a dataset."""
 
-    dataset: str
-    name: str
-    by: str
+    dataset: Text
+    name: Text
+    by: Text
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRule:
+class SessionRule(_Event):
     """A new rule for sessions on a dataset. Open sessions keep the rule under which they were opened.
 
     Parameters
@@ -171,22 +188,22 @@ class SessionRule:
     rule : `refund` of the unused part at the end of a session, `no_refund`, or all new sessions are `refused`
     """
 
-    dataset: str
+    dataset: Text
     rule: SessionPolicy
-    by: str
+    by: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
+class Emptied(_Event):
     """The deletion of a dataset's values, after which it has no answers; `withdrawn` if it was never charged."""
 
-    dataset: str
+    dataset: Text
     withdrawn: bool
-    by: str
+    by: Text
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class RolledBack(_Event):
     """An order of the operator to continue from an older copy of the chain, after unknown entries were lost.
 
     Parameters
@@ -195,12 +212,12 @@ class RolledBack:
     lacks : the published head of the lost entries; None if it is unknown
     """
 
-    reason: str
-    lacks: Head | None
+    reason: Text
+    lacks: _Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class External:
+class External(_Event):
     """The cost of a mechanism that ran elsewhere on a dataset of this ledger. Its loss has happened already.
 
     Parameters
@@ -210,16 +227,16 @@ class External:
     exceeds : the charge does not fit the budget, and freezes the ledger
     """
 
-    dataset: str
-    label: str
+    dataset: Text
+    label: Text
     event: dict[str, Any]
-    cost: Cost
+    cost: _Cost
     exceeds: bool
-    by: str
+    by: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(_Event):
     """The charge of a session: of all answers that its program may compute elsewhere.
 
     Parameters
@@ -231,18 +248,18 @@ class Reserved:
     share : `ledger.share` of the charge right after it
     """
 
-    session: str
-    dataset: str
-    analyst: str
+    session: Text
+    dataset: Text
+    analyst: Text
     plan: list[dict[str, Any]]
-    cost: Cost
+    cost: _Cost
     guarantee: Privacy | None
-    expires_at: str
-    share: float | None = None
+    expires_at: Text
+    share: _Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(_Event):
     """The end of a session, and the part of its charge that is returned.
 
     Parameters
@@ -252,9 +269,9 @@ class Settled:
     whole : the session's charge took the whole budget
     """
 
-    session: str
-    recorded: list[int]
-    refund: Cost
+    session: Text
+    recorded: list[Annotated[int, Field(ge=0)]]
+    refund: _Cost
     whole: bool
     reason: Literal["closed", "expired"]
 

@@ -17,7 +17,7 @@ from accounting.privacy import Privacy
 from accounting.records import events
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
 from accounting.records.documents import fields, integer, text
-from accounting.records.entries import EntryKind, record
+from accounting.records.entries import EntryKind, event_of, record
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 _FLAGS = ("frozen", "rolled_back", "undivided")
@@ -130,8 +130,12 @@ def described(changed: LedgerState, event: events.LedgerEvent, at: str) -> tuple
 
 
 def enter(changed: LedgerState, event: events.LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
-    """Return the state `changed` with the entry of its event as its last one, and that entry."""
+    """Return the state `changed` with the entry of its event as its last one, and that entry.
+
+    Raises `CodecError` if the entry could not be read back, because a field has another type than declared.
+    """
     entry = link(changed.sequence + 1, *described(changed, event, at), changed.head)
+    event_of(entry)
     return replace(changed, sequence=entry.sequence, head=entry.hash), entry
 
 

@@ -15,7 +15,7 @@ from accounting.privacy import Unit
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
-from accounting.records.outside import Outside, event_from_json
+from accounting.records.outside import Outside, event_from_json, event_to_json
 from accounting.records.receipt import Receipt, Verification, plan_of, verify
 from accounting.records.recomputation import recompute_session, session_plan_of
 from accounting.records.replay import replay
@@ -221,9 +221,12 @@ def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
 def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
     """Return the event of an external charge, between the neighbors of the ledger."""
     try:
-        return Outside(event_from_json(entry.body["event"]), ledger[0].body["neighbors"])
+        event = event_from_json(entry.body["event"])
     except CodecError as error:
         raise LedgerInvalid(f"entry {entry.sequence} states no event") from error
+    if event_to_json(event) != entry.body["event"]:
+        raise LedgerInvalid(f"entry {entry.sequence} states no event with all of its fields")
+    return Outside(event, ledger[0].body["neighbors"])
 
 
 def _pays(rule: Filter, paid: Cost, plan: AbstractComposition) -> bool:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Relation, Unit
 from accounting.records.chain import MOST_ENTRIES
-from accounting.records.documents import canonical, text, typed
+from accounting.records.documents import Sha256, Text, canonical, text, typed
 
 Receipt = dict[str, Any]
 ASSERTED: Literal["asserted by the analyst's program, not observed by this service"] = (
@@ -23,9 +23,7 @@ def _named(method: dict[str, Any]) -> dict[str, Any]:
     return method
 
 
-_Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
 _Count = Annotated[int | None, Field(ge=1, le=2**53 - 1)]
-_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Time = Annotated[
     str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$")
 ]
@@ -37,8 +35,8 @@ class Profile:
 
     __pydantic_config__: ClassVar = _STRICT
 
-    job: _Text
-    sha256: _Sha256
+    job: Text
+    sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +57,17 @@ class _Common:
 
     __pydantic_config__: ClassVar = _STRICT
 
-    id: _Text
-    dataset: _Text
-    dataset_name: _Text
-    analyst: _Text
+    id: Text
+    dataset: Text
+    dataset_name: Text
+    analyst: Text
     neighbors: Relation
     delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
-    accountant: _Text
-    accountant_version: _Text
+    accountant: Text
+    accountant_version: Text
     sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
-    previous_hash: _Sha256
-    hash: _Sha256
+    previous_hash: Sha256
+    hash: Sha256
     issued_at: _Time
     share: Annotated[float, Field(ge=0, le=1)] | None = None
     unit: Unit = field(default_factory=Unit)
@@ -98,13 +96,13 @@ class Statement(_Common):
     The other fields are those of `_Common`. `share` is read right after the job's charge, and absent in older receipts.
     """
 
-    job: _Text
+    job: Text
     epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
     numerics: Literal["exactly rounded"]
     method: Annotated[dict[str, Any], AfterValidator(_named)]
     event: dict[str, Any]
     queries: Annotated[list[Any], Field(min_length=1)]
-    model_sha256: _Sha256
+    model_sha256: Sha256
     profile: Profile | None = None
 
 
@@ -142,8 +140,8 @@ class SessionStatement(_Common):
     """
 
     kind: Literal["session"]
-    session: _Text
-    title: _Text | None = None
+    session: Text
+    title: Text | None = None
     state: Literal["closed", "expired"]
     plan: Annotated[list[PlannedUses], Field(min_length=1, max_length=_MOST_PLANNED)]
     asserted: Literal["asserted by the analyst's program, not observed by this service"]

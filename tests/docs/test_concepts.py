@@ -23,7 +23,7 @@ def test_the_table_of_epsilons_follows_from_the_definition() -> None:
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_is_what_its_command_draws(name: str) -> None:
+def test_each_picture_equals_the_output_of_its_command(name: str) -> None:
     file = pictures.FOLDER / f"{name}.svg"
     assert file.read_text() == pictures.PICTURES[name](), "run: python -m tests.support.pictures"
     assert f"pictures/{name}.svg" in PAGE

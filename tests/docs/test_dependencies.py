@@ -132,7 +132,7 @@ def test_each_adapter_imports_one_library_which_is_an_extra_and_is_tested() -> N
         assert name not in ADAPTERS or declared[extra] <= declared["integrations"] | declared["solvers"]
 
 
-def test_what_is_missing_is_told_by_the_extra_that_has_it() -> None:
+def test_the_list_of_packages_of_the_solvers_extra_is_complete() -> None:
     assert {name.replace("_", "-") for name in ARITHMETIC} == _declared()["solvers"]
 
 

@@ -135,8 +135,8 @@ def test_each_budget_of_disruption_and_each_service_selects_pods() -> None:
             assert chosen in pods
 
 
-def test_who_is_told_to_stop_has_the_time_to_drain() -> None:
-    """Longer than the wait before SIGTERM, the jobs' time and the requests'; a worker's own patience and a minute."""
+def test_containers_have_time_to_drain_before_they_are_killed() -> None:
+    """A server's grace period exceeds the wait before SIGTERM plus the drain; a worker's exceeds its patience."""
     wait = PODS["server"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain = Settings.model_fields["drain_seconds"].default + STOPPING
     patience = inspect.signature(machines.worker).parameters["patience"].default

@@ -86,7 +86,7 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
     ]
 
 
-def test_what_a_promise_rests_on_is_owned_by_who_reviews_privacy() -> None:
+def test_the_privacy_team_owns_the_files_that_guarantees_depend_on() -> None:
     lines = (ROOT / ".github/CODEOWNERS").read_text().splitlines()
     owners = [line.split() for line in lines if line and not line.startswith("#")]
     named = set(
@@ -104,7 +104,7 @@ def test_decisions_are_listed_in_order() -> None:
     assert listed == sorted(set(listed))
 
 
-def test_every_target_is_phony_and_a_release_runs_what_is_heavy() -> None:
+def test_every_target_is_phony_and_a_release_runs_the_heavy_ones() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = dict(re.findall(r"^([a-z]+):.*?## (.*)", makefile, re.MULTILINE))
     phony = re.findall(r"^\.PHONY: (.*)", makefile, re.MULTILINE)

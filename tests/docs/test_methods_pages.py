@@ -12,8 +12,8 @@ PICTURES = methods.pictures(CURVES)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_page_is_as_it_is_written(name: str) -> None:
-    """`python -m tests.support.review` writes it."""
+def test_each_page_of_a_method_is_up_to_date(name: str) -> None:
+    """`python -m tests.support.review` writes the page."""
     text = (FOLDER / f"{name}.md").read_text()
     assert text == methods.page(name, CURVES)
     assert text.startswith(f"# `{name}`: ")
@@ -32,11 +32,11 @@ def test_the_page_that_compares_methods_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_picture_is_of_what_is_committed(name: str) -> None:
+def test_each_picture_of_a_method_shows_the_committed_results(name: str) -> None:
     drawn = PICTURES[name]
     assert (FOLDER / f"{name}.svg").read_text() == drawn
     assert len(drawn) < 40_000
-    assert drawn.count("#0072B2") > 0, "something of its own is in it"
+    assert drawn.count("#0072B2") > 0, "the picture has a curve of the method itself"
 
 
 def test_the_page_of_a_method_lists_what_the_method_accepts() -> None:

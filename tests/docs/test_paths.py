@@ -54,11 +54,11 @@ def _files() -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_the_files_named_on_a_page_exist(page: Path) -> None:
     assert missing(page.read_text()) == []
 
 
-def test_what_is_not_there_is_found() -> None:
+def test_missing_files_and_names_are_reported() -> None:
     wrong = "`app/quotes/pace.py`, `solvers/{losses,looses}/<name>.py`, `app/jobs/store.py::begin_again`, `paces.py`"
     assert missing(wrong) == [
         "app/quotes/pace.py",

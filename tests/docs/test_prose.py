@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES: tuple[str, ...] = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "docs/addresses.md",
     "docs/architecture.md",
     "docs/auditing.md",
     "docs/benchmarks/admitted.md",

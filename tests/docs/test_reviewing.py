@@ -21,7 +21,7 @@ def test_every_module_that_counts_privacy_is_in_a_list() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_imports_say() -> None:
+def test_the_page_agrees_with_the_imports() -> None:
     assert review.PAGE.read_text() == review.page(), "run: python -m tests.support.review"
 
 

@@ -22,7 +22,7 @@ def _tests(file: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=["::".join(named) for named in NAMED])
-def test_what_guards_is_there(file: str, name: str) -> None:
+def test_the_tests_of_each_threat_exist(file: str, name: str) -> None:
     assert name in _tests(file)
     assert name.rpartition("::")[2].startswith("test_")
 

@@ -191,7 +191,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
     monkeypatch.setenv("PURSE_WORKERS", "1")
     lines = [line.split(",") for line in people.read_text().splitlines()[:200]]
-    cells: list[list[object]] = [[*lines[0]], *([float(age), *more] for age, *more in lines[1:])]
+    cells: list[list[object]] = [[*lines[0]], *([float(age), *values] for age, *values in lines[1:])]
     schema, book = people.parent / "schema.json", workbook(people.with_suffix(".xlsx"), {"a": [["x"]], "b": cells})
     options = ["--target", "income", "--epsilon", "0.5"]
     code, out, _ = purse("fit", str(book), "--sheet", "b", *options)
@@ -212,7 +212,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
 
 def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
     people.write_bytes(people.read_bytes().replace(b"secret", b"p").replace(b"note", b"who"))
-    people.write_text(re.sub(r"p([0-9]+)", lambda found: f"p{int(found[1]) % 400}", people.read_text()))
+    people.write_text(re.sub(r"p([0-9]+)", lambda match: f"p{int(match[1]) % 400}", people.read_text()))
     options = ["--epsilon", "0.5", "--schema", str(people.parent / "schema.json"), "--json"]
     code, out, err = fit(*options, "--unit", "who", "--max-rows", "3")
     assert code == 0, err

@@ -106,7 +106,7 @@ def prepare(server: Server) -> Facts:
         with ThreadPoolExecutor(_PREPARING) as threads:
             list(threads.map(lambda _: _listed(server, datasets["people"]), range(LISTED_JOBS)))
         session, closed_session, *closing = (
-            _held(server, datasets["people"], number) for number in range(2 + CLOSED_SESSIONS)
+            _recorded_session(server, datasets["people"], number) for number in range(2 + CLOSED_SESSIONS)
         )
         server.client.post(f"/v1/sessions/{closed_session}/close").raise_for_status()
         receipt = server.client.get(f"/v1/jobs/{jobs['statistic']}/receipt").json()
@@ -124,7 +124,7 @@ def prepare(server: Server) -> Facts:
     )
 
 
-def _held(server: Server, dataset: str, number: int) -> str:
+def _recorded_session(server: Server, dataset: str, number: int) -> str:
     """Open a session of many kinds of answers, record one of each kind, and return its id."""
     session: str = _patient(server, "POST", f"/v1/datasets/{dataset}/sessions", json=_session(number))["id"]
     for event in range(KINDS_OF_ANSWERS):
@@ -146,17 +146,17 @@ def _patient(server: Server, method: str, path: str, **options: Any) -> Any:
     return answer.json() if answer.status_code < 300 else None
 
 
-def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
-    """Finished jobs of each kind, the largest releases there are."""
-    wide, census = made["wide"], made["census"]
+def _released(server: Server, datasets: dict[str, str]) -> dict[str, str]:
+    """Return finished jobs of each kind, with the largest possible releases."""
+    wide, census = datasets["wide"], datasets["census"]
     covariance = {"dataset": wide, "columns": NAMES[:MOST_COVARIANCES], "method": {"name": "covariance"}}
     bodies = {
         "statistic": ("/v1/statistics", covariance | {"privacy": {"epsilon": 5.0}}),
         "profile": ("/v1/statistics", {"dataset": wide, "method": {"name": "profile"}, "privacy": {"epsilon": 5.0}}),
         "model": ("/v1/jobs", {"dataset": wide, "target": NAMES[0], "privacy": {"epsilon": 5.0}}),
         "trained": ("/v1/jobs", JOB | {"dataset": census, "privacy": {"epsilon": 5.0}}),
-        "table1": ("/v1/statistics", _table1(made["grouped"]) | {"privacy": {"epsilon": 5.0}}),
-        "regression": ("/v1/jobs", _regression(made["grouped"]) | {"privacy": {"epsilon": 50.0}}),
+        "table1": ("/v1/statistics", _table1(datasets["grouped"]) | {"privacy": {"epsilon": 5.0}}),
+        "regression": ("/v1/jobs", _regression(datasets["grouped"]) | {"privacy": {"epsilon": 50.0}}),
     }
     jobs = {}
     for kind, (path, body) in bodies.items():

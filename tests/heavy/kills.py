@@ -98,7 +98,7 @@ class Chaos:
         """Some requests, and faults among them."""
         with ThreadPoolExecutor(6) as pool:
             is_more = self.states["queued"] + self.states["running"] < _OPEN
-            keys = [self.another() for _ in range(self.random.choice((0, 1, 1, 2, 3)) if is_more else 0)]
+            keys = [self.new_request_key() for _ in range(self.random.choice((0, 1, 1, 2, 3)) if is_more else 0)]
             calls: list[Future[None]] = [pool.submit(self.send, key) for key in keys]
             if self.jobs_by_key and self.random.random() < 0.2:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.jobs_by_key.values()))))
@@ -109,8 +109,8 @@ class Chaos:
                 calls.append(pool.submit(self.offer))
             for _ in range(self.random.randint(8, 20)):
                 if is_more and self.random.random() < 0.3:
-                    calls.append(pool.submit(self.send, self.another()))
-                self.faulty.rest(2.0)
+                    calls.append(pool.submit(self.send, self.new_request_key()))
+                self.faulty.pause_briefly(2.0)
                 self.faults[self.faulty.strike()] += 1
             self.faulty.passes()
         for call in calls:
@@ -121,8 +121,8 @@ class Chaos:
             self.repeat()
         self.installed.start()
 
-    def another(self) -> str:
-        """The key of a new request."""
+    def new_request_key(self) -> str:
+        """Create a request, and return its key."""
         steps = self.random.choice((500, 1000, 10_000, 30_000))
         method = self.random.choice(({"name": "dp_gd", "steps": self.random.randint(1, steps)}, {"name": "dp_svrg"}))
         key, dataset = f"key-{len(self.submissions)}", self.random.choice(self.datasets)
@@ -329,7 +329,7 @@ def main() -> int:
     for name in FAULTS:
         print(f"  {name:28s} {chaos.faults[name]:5d}")
     print(f"  {'faults':28s} {chaos.faults.total():5d}")
-    print(", ".join(f"{what}: {count}" for what, count in sorted(chaos.counts.items())))
+    print(", ".join(f"{event}: {count}" for event, count in sorted(chaos.counts.items())))
     print(f"every book balanced after every round; {time.monotonic() - began:.0f} s")
     return 0
 

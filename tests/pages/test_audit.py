@@ -189,28 +189,37 @@ def test_a_jobs_receipt_is_checked_as_it_is_shown(visitor: Visitor, audited: dic
     visitor.check()
 
 
-@pytest.mark.parametrize("forged", ["a charge", "a hash", "the end", "another ledger"])
+FORGED = {
+    "a charge": "entry 2 does not hash",
+    "a hash": "entry 3 does not follow",
+    "a smaller charge": "entry 2 states another share",
+    "the end": "for: head",
+    "another ledger": "for: head",
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
 def test_a_changed_ledger_is_detected(auditor: Page, forged: str) -> None:
-    """A smaller charge, with its hash or with all hashes recomputed, or a missing end."""
+    """A charge was changed, with its hash or with all hashes recomputed, or the end is missing."""
 
     def forge(route: Route) -> None:
         answer = route.fetch()
         document = answer.json()
-        entries = [Entry.from_json(each) for each in document["items"]]
-        smaller = replace(entries[1], body=entries[1].body | {"cost": ["1"] * len(entries[1].body["cost"])})
+        first, charge, *others = entries = [Entry.from_json(each) for each in document["items"]]
+        smaller = replace(charge, body=charge.body | {"cost": ["1"] * len(charge.body["cost"])})
+        renamed = replace(charge, body=charge.body | {"analyst": "eve"})
         forgeries = {
-            "a charge": [entries[0], smaller, *entries[2:]],
-            "a hash": [entries[0], replace(smaller, hash=smaller.digest()), *entries[2:]],
+            "a charge": [first, smaller, *others],
+            "a hash": [first, replace(renamed, hash=renamed.digest()), *others],
+            "a smaller charge": relinked([first, smaller, *others]),
             "the end": entries[:4],
-            "another ledger": relinked([entries[0], smaller, *entries[2:]]),
+            "another ledger": relinked([first, renamed, *others]),
         }[forged]
         route.fulfill(response=answer, json=document | {"items": [entry.to_json() for entry in forgeries]})
 
     auditor.route("**/ledger/entries*", forge)
     auditor.reload()
-    expect(auditor.locator("[data-at=state]")).to_have_text(
-        re.compile({"a charge": "entry 2 does not hash", "a hash": "entry 3 does not follow"}.get(forged, "for: head"))
-    )
+    expect(auditor.locator("[data-at=state]")).to_have_text(re.compile(FORGED[forged]))
 
 
 def _requests(page: Page) -> list[str]:

@@ -90,9 +90,9 @@ def checked(module: Module, of: Any, keys: Any = KEYS, entry: Any = None) -> Any
     return answer["value"]
 
 
-def results(found: Any) -> dict[str, Any]:
-    """Return whether each check of a result holds; None where it was not made."""
-    return {check["what"]: check["holds"] for check in found["checks"]}
+def results(report: Any) -> dict[str, Any]:
+    """Return the result of each check, or None if it was not made."""
+    return {check["what"]: check["holds"] for check in report["checks"]}
 
 
 def arguments(receipt_document: Any, keys: Any = KEYS, entry: Any = None) -> list[Any]:
@@ -183,13 +183,13 @@ def test_the_runs_of_a_choice_must_match_its_number_and_price(module: Module, ne
     assert results(unknown)["runs"] is None
 
 
-@pytest.mark.parametrize(("mechanism", "other"), OF_RECORDS.values(), ids=OF_RECORDS)
-def test_queries_must_fit_the_number_of_records(module: Module, mechanism: Mechanism, other: int) -> None:
+@pytest.mark.parametrize(("mechanism", "other_count"), OF_RECORDS.values(), ids=OF_RECORDS)
+def test_queries_must_fit_the_number_of_records(module: Module, mechanism: Mechanism, other_count: int) -> None:
     """As in Python, queries must fit the number of records, also in the runs of a choice."""
     choice = statement_fields(Plan((PlannedQuery("selection", 1, Selection(2), 1e-2),)), 100.0, 1e-6)
     run = Plan((PlannedQuery("answer", 1, mechanism, 50.0),))
     chosen = choice | {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
-    for there, holds in ((20_000, True), (other, False)):
+    for there, holds in ((20_000, True), (other_count, False)):
         for says in (
             (statement_fields(run, 100.0, 1e-6), chosen)
             if run.gdp() is not None
@@ -212,7 +212,7 @@ def test_an_unknown_mechanism_is_refused(module: Module) -> None:
         changed_receipt = GOOD["receipt"] | {"queries": [query], "event": mechanism.event(50.0)}
         for named, is_known in ((query["mechanism"], True), ("subsampled_" + query["mechanism"], False)):
             (answer,) = module.answers("recompute", [[changed_receipt | {"queries": [query | {"mechanism": named}]}]])
-            assert ("mechanism is not known" in answer.get("says", "")) is not is_known
+            assert ("unknown mechanism" in answer.get("says", "")) is not is_known
 
 
 def test_a_large_text_is_read_without_a_deep_stack(module: Module) -> None:

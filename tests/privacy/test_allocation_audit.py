@@ -93,8 +93,8 @@ def is_caught(solver: NoisyMirrorDescentRun) -> bool:
 
 
 @pytest.mark.parametrize("form", ["independent", "ordered"])
-def test_the_promise_is_kept(form: Form) -> None:
-    """Two passes are an audit's case."""
+def test_the_guarantee_is_kept(form: Form) -> None:
+    """The audit's own cases cover two passes."""
     assert not is_caught(method(form))
 
 
@@ -146,8 +146,8 @@ def test_mutant_division_by_the_slot_s_own_size_is_caught() -> None:
         assert slot_sums().max() > 0.9
 
 
-def test_mutant_slots_that_everybody_knows_are_caught() -> None:
-    """Calibrated for secret slots, with the record always in the first: nothing hides it."""
+def test_mutant_with_public_slots_is_caught() -> None:
+    """The noise is calibrated for secret slots, but the record is always in the first slot."""
     first = lambda _noise, n, _rate, count: (np.arange(n // 2), np.r_[0, n // 2, np.full(count - 1, n // 2)])  # noqa: E731
     with mutated(batches, "slots", first):
         assert is_caught(method("independent"))

@@ -112,7 +112,7 @@ def test_softmax_keeps_its_guarantee_and_a_mutant_with_half_the_noise_does_not()
     [(LARGE_STEPS, WIDE), (SMALL_STEPS, PROBLEM), (PP_NEAR, WIDE)],
     ids=["far", "flat", "pp near"],
 )
-def test_dp_svrg_keeps_its_promise(method: FullBatchRun | SampledRun, problem: Problem) -> None:
+def test_dp_svrg_keeps_its_guarantee(method: FullBatchRun | SampledRun, problem: Problem) -> None:
     """The audit's case of dp_svrg_pp has the same steps as LARGE_STEPS and covers a larger distance."""
     assert not is_caught(method, problem)
 

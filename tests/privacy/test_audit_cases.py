@@ -35,7 +35,7 @@ def test_every_method_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(SHARED)))
-def test_the_promise_is_kept_and_half_the_noise_is_caught(name: str) -> None:
+def test_the_guarantee_is_kept_and_half_the_noise_is_caught(name: str) -> None:
     assert violations(name) == (False, True)
 
 
@@ -67,7 +67,7 @@ def test_the_printed_figures_of_a_case_are_those_of_its_plan_and_of_half_its_noi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NULL)
-def test_so_it_is_against_the_null_record(name: str) -> None:
+def test_the_guarantee_is_kept_and_half_the_noise_is_caught_under_zero_out(name: str) -> None:
     assert violations(name, "zero_out") == (False, True)
 
 

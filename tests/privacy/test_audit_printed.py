@@ -124,7 +124,7 @@ PRINTED: list[SampledRun] = [
 
 
 @pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
-def test_the_printed_form_keeps_its_promise(method: SampledRun) -> None:
+def test_the_printed_form_keeps_its_guarantee(method: SampledRun) -> None:
     plan = calibrate(method.queries(PROBLEM), PROMISE).plan
     assert not violates(seeded_attack(method, PROBLEM, plan, *ROWS, 1), 400, beyond(plan))
 

@@ -88,7 +88,7 @@ def median_loss() -> float:
     return loss(first, second)
 
 
-def test_a_median_keeps_its_promise_and_nearly_needs_it() -> None:
+def test_a_median_has_a_loss_just_below_its_guarantee() -> None:
     assert 0.95 * EPSILON < median_loss() <= EPSILON
 
 
@@ -177,7 +177,7 @@ def attacked() -> float:
     return epsilon_lower_bound(tilts[0], tilts[1], 0.0)
 
 
-def test_output_perturbation_keeps_its_promise() -> None:
+def test_output_perturbation_keeps_its_guarantee() -> None:
     assert 0.3 * EPSILON_OF_RELEASE < attacked() <= EPSILON_OF_RELEASE  # each coordinate reveals a quarter of it
 
 

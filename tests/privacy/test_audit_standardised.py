@@ -94,10 +94,10 @@ every = pytest.mark.parametrize("name", PAIRS)
 
 @every
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
+def test_each_pair_moves_its_answer_by_the_bound_and_no_other_answer_by_more(
     name: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attacker's exact values, which alternate between both datasets, as shares of what the planned noise hides."""
+    """The attacker's exact values, alternately from both datasets, are compared with the bounds of the noise."""
     values: defaultdict[str, list[Vector]] = defaultdict(list)
     bounds: defaultdict[str, list[float]] = defaultdict(list)
     perturb = ExactMeter.perturb
@@ -148,7 +148,7 @@ def test_one_answer_whose_noise_is_too_small_is_caught(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3), Absolute()], ids=lambda loss: str(loss.name))
-def test_of_persons_whose_places_all_hold_a_row_it_is_the_same(loss: Loss) -> None:
+def test_persons_with_full_places_keep_their_guarantee_and_half_the_noise_is_caught(loss: Loss) -> None:
     """Means are over the places that hold a row, a share that is released, and half the noise is seen."""
     method = NUMBERS if isinstance(loss, Squared) else CLASSES
     corners = (LARGE_ROW, LARGE_ROW) if loss.takes == "number" else (LARGE_ROW, OPPOSITE_ROW)

@@ -81,7 +81,9 @@ def plan_of(mechanism: Mechanism, z: float, count: int = 3) -> Plan:
 
 
 @every_mechanism
-def test_plans_read_back_and_nothing_near_them(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_plans_are_restored_from_json_and_changed_documents_are_refused(
+    member: type[Any], data: st.DataObject, z: float
+) -> None:
     plan = plan_of(data.draw(of(member)), z)
     assert plan_from_json(parse(canonical(plan_to_json(plan)))) == plan
     release = ReleasePlan(plan, 0.5, 1e-6, "pld", "1")
@@ -144,7 +146,7 @@ def test_curves_are_finite_grow_with_the_order_and_fall_with_noise(
 
 
 @every_mechanism
-def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_the_curves_of_a_mechanism_are_consistent(member: type[Any], data: st.DataObject, z: float) -> None:
     """mu-GDP implies rho(a) <= a mu^2 / 2; epsilon-DP implies rho <= epsilon and the mu of randomized response."""
     mechanism, orders = data.draw(of(member)), np.array(ORDERS)
     curves, noisier = mechanism.curves(z), mechanism.curves(z * 1.1)
@@ -231,7 +233,7 @@ def test_its_multiplier_falls_as_the_share_grows(member: type[Any], data: st.Dat
 
 
 @every_mechanism
-def test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says(member: type[Any], data: st.DataObject, z: float) -> None:
+def test_answers_are_on_a_lattice_and_have_the_stated_std(member: type[Any], data: st.DataObject, z: float) -> None:
     """4,000 coordinates: their variance is within 30 %, 8 of its standard deviations, of the std squared."""
     mechanism, count = data.draw(of(member)), 4000
     noise, bound = Noise(SeededBits(data.draw(st.integers(0, 2**32)))), data.draw(st.floats(1e-3, 10.0))
@@ -247,7 +249,7 @@ def test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says(member: type[Any],
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.__name__)
-def test_it_is_final_and_says_what_it_needs_and_gives(member: type[Any]) -> None:
+def test_each_mechanism_is_final_and_states_its_conditions(member: type[Any]) -> None:
     assert not member.__abstractmethods__
     for abstract in [base for base in member.__mro__[1:] if issubclass(base, AbstractMechanism)]:
         own = {name for name, value in vars(abstract).items() if callable(value) or isinstance(value, property)}
@@ -261,7 +263,7 @@ def test_it_is_final_and_says_what_it_needs_and_gives(member: type[Any]) -> None
     assert (PROOFS / f"{name}.md").is_file()
 
 
-def test_the_union_is_told_apart_by_names() -> None:
+def test_the_names_of_mechanisms_are_distinct() -> None:
     assert len({member.__dataclass_fields__["name"].default for member in MEMBERS}) == len(MEMBERS)
     assert reduce(or_, MEMBERS) == Mechanism
 

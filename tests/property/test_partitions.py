@@ -158,7 +158,7 @@ def test_a_record_of_one_partition_moves_no_value_by_more_than_its_bound(
 
 
 @pytest.mark.slow
-def test_what_a_machine_needs_all_rows_for_is_refused() -> None:
+def test_methods_that_need_all_rows_on_one_machine_are_refused() -> None:
     reasons = {m.name: needs_one_machine(q.method, q.met) for m in METHODS for q in cells(m, 1)}
     assert {name for name, why in reasons.items() if why} == ALONE
     for name in ALONE:

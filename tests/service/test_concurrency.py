@@ -112,7 +112,7 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_times_the_same_key_is_one_job(shared: Service) -> None:
+def test_fifty_requests_with_one_key_are_one_job(shared: Service) -> None:
     dataset = shared.dataset()
 
     def submit(_number: int) -> tuple[int, str]:
@@ -188,7 +188,7 @@ class Paused:
 
 
 @pytest.mark.slow
-def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) -> None:
+def test_a_dispatcher_that_wakes_before_the_second_attempt_ends_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_a, story.a)
     assert story.releases() == []
@@ -200,7 +200,7 @@ def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -> None:
+def test_a_dispatcher_that_wakes_after_the_second_attempt_ended_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_b, story.b)
     story.end(story.engine_a, story.a)
@@ -230,7 +230,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
+def test_a_late_dispatcher_keeps_its_own_attempts(tmp_path: Path) -> None:
     """The dispatcher renews its lease before it claims, so the attempt continues after a pause."""
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
@@ -268,7 +268,7 @@ def _not_now(*_: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusing_engine_costs_one_attempt_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
@@ -284,7 +284,7 @@ def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-def test_what_killed_attempts_left_on_the_scratch_disk_is_swept(tmp_path: Path) -> None:
+def test_files_of_killed_attempts_are_removed_from_the_scratch_disk(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     job = world.submit(world.dataset()).id
     claim = world.claim()

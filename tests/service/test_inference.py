@@ -239,7 +239,7 @@ def test_a_reference_and_a_level_change_the_table_and_not_the_price(shared: Serv
     ],
     ids=str,
 )
-def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
+def test_a_request_that_does_not_fit_a_table_is_refused_before_the_charge(
     shared: Service, hospital: str, changes: dict[str, Any], code: str
 ) -> None:
     for path in ("/v1/quotes", "/v1/jobs"):

@@ -78,7 +78,7 @@ class Visitor:
         try:
             context.set_default_timeout(_WAIT_MILLISECONDS)
             visitor = cls(context.new_page(), url)
-            context.on("request", lambda request: visitor._asked(request))
+            context.on("request", lambda request: visitor._requested(request))
             context.on("requestfinished", lambda request: visitor._answered(request, "answered"))
             context.on("requestfailed", lambda request: visitor._answered(request, request.failure or "failed"))
             context.on("weberror", lambda error: visitor.complaints.append(str(error.error)))
@@ -153,7 +153,7 @@ class Visitor:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
-    def _asked(self, request: Request) -> None:
+    def _requested(self, request: Request) -> None:
         self.waiting.append(f"{request.method} {urlsplit(request.url).path}")
         if not request.url.startswith((self.url, "data:", "blob:")):
             self.elsewhere.append(request.url)

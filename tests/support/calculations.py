@@ -34,8 +34,8 @@ def price(
     dataset: DatasetRow,
     request: JobRequest | StatisticRequest | TuningRequest,
     settings: Settings,
-    known: Released | None = None,
+    profile: Released | None = None,
 ) -> Priced:
-    """The price of a request, here and now."""
-    requested = requests.read(dataset, request, settings, known)
+    """Return the price of a request, computed in this process."""
+    requested = requests.read(dataset, request, settings, profile)
     return pricing.priced(requested, answer(requested.question))

@@ -334,17 +334,18 @@ def codes_of_rows(X: Any, n: int, width: int) -> list[Any]:
     return [outcome(of_solve)] if isinstance(X, dict) else [outcome(of_estimators), outcome(of_solve)]
 
 
-def differ(one: Any, two: Any, place: int) -> bool:
+def differ(first: Any, second: Any, place: int) -> bool:
     """Return whether any record except the one at this position is read differently."""
-    if isinstance(one, tuple) or isinstance(two, tuple):
-        return bool(one != two)
+    if isinstance(first, tuple) or isinstance(second, tuple):
+        return bool(first != second)
 
-    def rest(values: Any) -> Any:
+    def without_record(values: Any) -> Any:
         return np.delete(np.asarray(values), place, axis=0)
 
     return any(
-        (len(a) != len(b)) or not np.array_equal(rest(a), rest(b), equal_nan=rest(a).dtype != object)
-        for a, b in zip(one, two, strict=True)
+        (len(a) != len(b))
+        or not np.array_equal(without_record(a), without_record(b), equal_nan=without_record(a).dtype != object)
+        for a, b in zip(first, second, strict=True)
     )
 
 

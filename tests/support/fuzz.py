@@ -58,21 +58,21 @@ class Found:
 
 
 class Unchanged:
-    """A check whether the committed database or a folder has changed since the last look."""
+    """The state of the committed database and its folders at the last look."""
 
     def __init__(self, service: Service) -> None:
         self._home = service.home
         self._database = sqlite3.connect(service.home / "purse.sqlite3", check_same_thread=False)
-        self._seen: object = None
+        self._last_version: object = None
 
     def look(self) -> bool:
-        """True also the first time."""
+        """Return whether nothing has changed since the last look. The first look returns true."""
         [version] = self._database.execute("PRAGMA data_version").fetchone()
         now = (
             version,
             sorted(path.name for folder in ("datasets", "incoming") for path in self._home.glob(f"{folder}/*")),
         )
-        version_before, self._seen = self._seen or now, now
+        version_before, self._last_version = self._last_version or now, now
         return version_before == now
 
 

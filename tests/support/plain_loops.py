@@ -109,7 +109,7 @@ class Unfolded:
         self._loss = loss
 
     def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In the place of the compiled ones, until the patch is undone."""
+        """Replace the compiled loops until the patch is undone."""
         sums = "gradient_sum", "change_sum", "logistic_sum", "squared_sum", "bounded_sum", "softmax_sum", "residual_sum"
         for name in ("margins_of", "weighted_sum", *sums):
             monkeypatch.setattr(kernels, name, getattr(self, name))
@@ -175,10 +175,10 @@ class Unfolded:
         return np.stack([self.weighted_sum(records, own, places) for own in slopes.T])
 
     def residual_sum(
-        self, records: kernels.Records, y: Vector, scale: Vector, w: Vector, most: float, *ends: int
+        self, records: kernels.Records, y: Vector, scale: Vector, w: Vector, limit: float, *ends: int
     ) -> float:
         places = np.arange(*ends)
-        gaps = np.minimum(np.abs(self.margins_of(records, w, places) - y[places]), most)
+        gaps = np.minimum(np.abs(self.margins_of(records, w, places) - y[places]), limit)
         return float(added((gaps * (scale[places] > 0))[:, None])[0])
 
     def _slopes(self, m: Vector, y: Vector, loss: kernels.Slope) -> Vector:

@@ -73,7 +73,7 @@ class Cluster:
         if self._as:
             shutil.chown(self.home, **self._as)
         self._process: subprocess.Popen[bytes] | None = None
-        self._made = 0
+        self._databases = 0
         # Where it can, it orders letters otherwise than by their bytes: nothing of ours may rely on that.
         initialisation = ("initdb", f"-D{self.data}", "-Upurse", "-Atrust", "-EUTF8", "--no-sync")
         try:
@@ -101,11 +101,11 @@ class Cluster:
     def start(self) -> None:
         """Returns when it answers; after a kill, once the orphans of the one before are gone."""
         deadline = time.monotonic() + PATIENCE
-        while not self._begun():
+        while not self._has_started():
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.05)
 
-    def _begun(self) -> bool:
+    def _has_started(self) -> bool:
         chosen = [f"--{name}={value}" for name, value in self._options.items()]
         with (self.home / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -166,9 +166,9 @@ class Cluster:
         return self.url("purse")
 
     def database(self, template: str = "template1") -> str:
-        """The address of a fresh one, or of a copy of one that nobody has open; `purse` is the first."""
-        name = f"purse{self._made or ''}"
-        self._made += 1
+        """Create a database, or copy one without connections, and return its address. The first is `purse`."""
+        name = f"purse{self._databases or ''}"
+        self._databases += 1
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"create database {name} template {template}")
         return self.url(name)

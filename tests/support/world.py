@@ -292,9 +292,9 @@ def check_books(
     return Counter(job.state for of_one in jobs.values() for job in of_one)
 
 
-def _by_ledger(connection: sa.Connection, asked: sa.Select[Any]) -> dict[str, list[Any]]:
+def _by_ledger(connection: sa.Connection, query: sa.Select[Any]) -> dict[str, list[Any]]:
     rows_by_ledger: dict[str, list[Any]] = {}
-    for row in connection.execute(asked):
+    for row in connection.execute(query):
         rows_by_ledger.setdefault(row.ledger_id, []).append(row)
     return rows_by_ledger
 

@@ -1,10 +1,12 @@
-// Verifies a dataset's ledger entry by entry: the chain of hashes is complete, no charge exceeded the filter, and shares
-// are sums of exact integers. Thresholds are used as registered; `purse ledger verify` recomputes them from the budget.
+// Verifies a dataset's ledger entry by entry, as accounting/records/replay.py does: the chain of hashes is complete, and
+// each entry has the fields of its kind, follows from the entries before it and charges no more than the filter admits.
+// Sums are exact integers. The costs of events are not computed: templates/receipt_form.html lists what is not checked.
 
-import { Invalid, canonical, gaussDelta, isSession, isSound, isStated } from "./receipt.js";
+import { UNIT, checkFields } from "./entries.js";
+import { canonical, gaussDelta, isSession, isSound, isStated, plannedUses, refuse } from "./receipt.js";
 
 const GENESIS = "0".repeat(64);
-const UNIT = 2 ** 40; // charges are integers in units of 2^-40
+const MOST = 2n ** 62n; // no charge and no sum of charges reaches it
 const UNKNOWN = "not recorded";
 const STEPS = {
   charged: ["new"],
@@ -13,16 +15,13 @@ const STEPS = {
   ...{ released: ["started"], failed: ["started"], cancelled: ["started"] },
 }; // steps of a job, with the steps that may precede them
 const BLOCKED = ["charged", "reserved", "started"]; // kinds of entries that a freeze does not allow
-const SESSION_RULES = ["refund", "no_refund", "refused"];
+const FIXED = ["kind", "orders", "weights", "slack"]; // parameters of a filter that stay the same after a charge
 
 const numbers = (cost) => cost.map(BigInt);
-const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 const plus = (a, b, sign = 1n) => a.map((each, i) => each + sign * b[i]);
-const guarded = ({ neighbors, unit, ...said }) => {
-  const { name = "row", max_rows: most = null } = unit ?? {};
-  return canonical([neighbors, name, most, said[`${name}s`] ?? null]);
-}; // the relation, the unit and n of a registration or a receipt
-const ratio = (a, b) => Number((a * 10n ** 18n) / b) / 1e18;
+const unitOf = ({ unit }) => canonical([unit?.name ?? "row", unit?.max_rows ?? null]);
+const guarded = (stated) => canonical([stated.neighbors, unitOf(stated), stated.rows ?? stated.persons]);
+const ratio = (a, b) => Number(a) / Number(b); // exact if both are below 2^53, as thresholds and charges within them are
 
 /** The state of a ledger after the entries that were added. Each entry must follow from the entries before it. */
 export class Ledger {
@@ -38,17 +37,18 @@ export class Ledger {
   heads = new Map(); // by sequence number, the hash
   entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
-  #sessions = new Map(); // by session, {counts, isRefundable}: the numbers of planned uses; null after its end
-  #datasets = new Map(); // by dataset, {rule, isStored}: its rule for sessions, if stated, and whether it has values
+  #sessions = new Map(); // by session, {counts, isRefundable, isOpen, share}: `counts` are the numbers of planned uses
+  #datasets = new Map(); // by dataset, {rule, isStored, registered}: rule for sessions, whether it has values, facts
   #undivided = false; // a session that took the whole budget is charged, and no part of it may be returned
 
   /** Add the next entry; throw `Invalid` if its hash is wrong, it does not follow, or it charges too much. */
   async add(entry) {
     const { sequence, kind, body, previous_hash: previous, hash } = entry;
-    if (!(await isSound(entry))) throw new Invalid(`entry ${sequence} does not hash to its hash`);
+    if (!(await isSound(entry))) refuse(`entry ${sequence} does not hash to its hash`);
     if (sequence !== this.sequence + 1 || previous !== this.hash || (sequence === 1) !== (kind === "opened")) {
-      throw new Invalid(`entry ${sequence} does not follow entry ${this.sequence}`);
+      refuse(`entry ${sequence} does not follow entry ${this.sequence}`);
     }
+    checkFields(entry);
     this.#record(sequence, kind, body);
     [this.sequence, this.hash] = [sequence, hash];
     this.heads.set(sequence, hash);
@@ -59,7 +59,7 @@ export class Ledger {
     if (Object.hasOwn(STEPS, kind)) this.#step(sequence, kind, body.job);
     this.#followDataset(sequence, kind, body);
     this.#followFreeze(sequence, kind, body);
-    if (kind === "opened" || kind === "promised") this.#promise(body.filter);
+    if (kind === "opened" || kind === "promised") this.#promise(sequence, body.filter);
     else if (kind === "charged") {
       this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
     } else if (kind === "external") {
@@ -77,7 +77,7 @@ export class Ledger {
 
   #step(sequence, kind, job) {
     const stage = this.#stages.get(job) ?? "new";
-    if (!STEPS[kind].includes(stage)) throw new Invalid(`entry ${sequence} records an event that cannot follow those before it`);
+    if (!STEPS[kind].includes(stage)) refuse(`entry ${sequence} records an event that cannot follow those before it`);
     this.#stages.set(job, kind === "charged" || kind === "started" ? kind : "ended");
   }
 
@@ -86,16 +86,19 @@ export class Ledger {
     const { dataset } = body;
     const known = this.#datasets.get(dataset);
     const require = (isPossible) => {
-      if (!isPossible) throw new Invalid(`entry ${sequence} records an event that its dataset does not allow`);
+      if (!isPossible) refuse(`entry ${sequence} records an event that its dataset does not allow`);
     };
     switch (kind) {
       case "opened":
-      case "joined":
-        require(!known && (body.session_rule === undefined || SESSION_RULES.includes(body.session_rule)));
-        this.#datasets.set(dataset, { rule: body.session_rule, isStored: true });
+      case "joined": {
+        const opening = this.entries.get(1)?.body ?? body;
+        require(!known && unitOf(body) === unitOf(opening));
+        const registered = { ...body, neighbors: opening.neighbors };
+        this.#datasets.set(dataset, { rule: body.session_rule, isStored: true, registered });
         break;
+      }
       case "session_rule":
-        require(known && SESSION_RULES.includes(body.rule) && Object.keys(body).sort().join() === "at,by,dataset,rule");
+        require(known);
         this.#datasets.set(dataset, { ...known, rule: body.rule });
         break;
       case "external":
@@ -110,7 +113,7 @@ export class Ledger {
         break;
       case "deleted":
       case "withdrawn":
-        require(known?.isStored);
+        require(known?.isStored && (kind === "deleted" || !this.#isCharged));
         this.#datasets.set(dataset, { ...known, isStored: false });
     }
   }
@@ -119,38 +122,50 @@ export class Ledger {
   #followFreeze(sequence, kind, body) {
     const isChange = kind === (this.frozen ? "unfrozen" : "frozen");
     const isForbidden = ["frozen", "unfrozen"].includes(kind) ? !isChange : this.frozen && BLOCKED.includes(kind);
-    if (isForbidden) throw new Invalid(`entry ${sequence} records an event that the freeze of the ledger does not allow`);
+    if (isForbidden) refuse(`entry ${sequence} records an event that the freeze of the ledger does not allow`);
     if (isChange) this.frozen = !this.frozen;
     else if (kind === "rolled_back" || (kind === "external" && body.exceeds)) this.frozen = true;
   }
 
-  #promise(rule) {
+  /** Whether there is a live charge, or may have been one that was lost. */
+  get #isCharged() {
+    return this.live.size > 0 || this.lost;
+  }
+
+  #promise(sequence, rule) {
     const thresholds = numbers(rule.thresholds);
+    if (this.#isCharged) {
+      const grows = (name) => rule[name] >= this.filter[name];
+      const isFixed = FIXED.every((name) => canonical(rule[name]) === canonical(this.filter[name]));
+      const isLarger = rule.epsilon > this.filter.epsilon || rule.delta > this.filter.delta;
+      const isRaise = isFixed && isLarger && grows("epsilon") && grows("delta");
+      if (!isRaise || thresholds.some((top, i) => top < this.filter.thresholds[i])) {
+        refuse(`entry ${sequence} lowers or changes the budget after a charge`);
+      }
+    } else [this.spent, this.changes] = [thresholds.map(() => 0n), []]; // earlier charges may be in another currency
     this.filter = { ...rule, thresholds };
-    if (this.live.size === 0 && !this.lost) {
-      [this.spent, this.changes] = [thresholds.map(() => 0n), []]; // earlier charges may be in another currency
-    } else if (thresholds.length !== this.spent.length) throw new Invalid("a budget changed its filter after a charge");
     if (this.#admits(this.spent)) [this.whole, this.#undivided] = [false, false];
   }
 
   /** Add the charge of a job or a session. One whose own guarantee is within the budget may take all of it. */
   #chargeOwn(sequence, key, body, method) {
     const own = body.epsilon <= this.filter.epsilon && body.delta <= this.filter.delta;
-    const mayTakeAll = own && this.live.size === 0 && !this.lost;
+    const mayTakeAll = own && !this.#isCharged;
     const charge = { analyst: body.analyst ?? UNKNOWN, method, at: body.at, cost: numbers(body.cost) };
     this.#charge(sequence, key, charge, body.whole, mayTakeAll);
     this.whole = body.whole;
+    if (body.share !== undefined && body.share !== this.share(charge.cost)) {
+      refuse(`entry ${sequence} states another share than it uses`);
+    }
   }
 
   #reserve(sequence, body) {
-    const rule = this.#datasets.get(body.dataset).rule;
-    if (rule === "refused") throw new Invalid(`entry ${sequence} reserves a session on a dataset that refuses them`);
-    if (this.#sessions.has(body.session)) throw new Invalid(`entry ${sequence} reserves a session a second time`);
-    const counts = body.plan.map((planned) => planned.count);
-    if (!counts.every(isCount) || counts.includes(0) || numbers(body.cost).slice(this.#curved).some(Boolean)) {
-      throw new Invalid(`entry ${sequence} reserves no plan, or uses the slack`);
-    }
-    this.#sessions.set(body.session, { counts, isRefundable: rule !== "no_refund" });
+    const { rule, registered } = this.#datasets.get(body.dataset);
+    if (rule === "refused") refuse(`entry ${sequence} reserves a session on a dataset that refuses them`);
+    if (this.#sessions.has(body.session)) refuse(`entry ${sequence} reserves a session a second time`);
+    const counts = plannedUses({ ...registered, plan: body.plan }).map((planned) => planned.count);
+    if (numbers(body.cost).slice(this.#curved).some(Boolean)) refuse(`entry ${sequence} uses the slack`);
+    this.#sessions.set(body.session, { counts, isRefundable: rule !== "no_refund", isOpen: true, share: body.share });
     this.#chargeOwn(sequence, `session ${body.session}`, body, "session");
     this.#undivided ||= body.whole;
   }
@@ -158,47 +173,43 @@ export class Ledger {
   /** End a session. Its answers stay charged, as does all of it if it expired or took the whole budget. */
   #settle(sequence, { session, recorded, refund, reason, whole, at }) {
     const key = `session ${session}`;
-    const [planned, charge, returned] = [this.#sessions.get(session) ?? null, this.live.get(key), numbers(refund)];
-    const counts = planned?.counts;
-    const isPart = (used, i) => isCount(used) && used <= counts[i];
-    const isPlanned = counts?.length === recorded.length && recorded.every(isPart);
+    const [planned, charge, returned] = [this.#sessions.get(session), this.live.get(key), numbers(refund)];
+    const { counts, isOpen } = planned ?? {};
+    const isPlanned = isOpen && counts.length === recorded.length && recorded.every((used, i) => used <= counts[i]);
     const isVector = returned.length === this.spent.length;
-    if (!isPlanned || !charge || !isVector || whole !== this.whole) throw new Invalid(`entry ${sequence} ends no such session`);
-    this.#sessions.set(session, null);
+    if (!isPlanned || !charge || !isVector || whole !== this.whole) refuse(`entry ${sequence} ends no such session`);
+    this.#sessions.set(session, { ...planned, isOpen: false });
     if (returned.every((each) => each === 0n)) return;
     const remaining = plus(charge.cost, returned, -1n);
     const isUnused = recorded.every((used) => used === 0);
     const isRefund = isUnused
       ? remaining.every((each) => each === 0n)
       : !this.#undivided && remaining.every((each, i) => (i < this.#curved ? each > 0n : each === 0n));
-    const isAllowed = isRefund && planned.isRefundable && returned.every((each) => each >= 0n) && reason === "closed" && !this.lost;
-    if (!isAllowed) throw new Invalid(`entry ${sequence} returns what stays charged`);
+    const isAllowed = isRefund && planned.isRefundable && reason === "closed" && !this.lost;
+    if (!isAllowed) refuse(`entry ${sequence} returns what stays charged`);
     if (isUnused) this.live.delete(key);
     else this.live.set(key, { ...charge, cost: remaining });
     this.changes.push({ ...charge, at, cost: returned, sign: -1n });
     [this.spent, this.whole] = [plus(this.spent, returned, -1n), false];
     if (isUnused) this.#undivided = false;
+    this.#sessions.set(session, { ...planned, isOpen: false, share: this.share(remaining) });
   }
 
   #charge(sequence, key, charge, beyond, mayPass) {
-    const total = plus(this.spent, charge.cost);
-    if (charge.cost.length !== this.spent.length || charge.cost.some((each) => each < 0n) || this.live.has(key)) {
-      throw new Invalid(`entry ${sequence} is no charge of this ledger`);
-    }
+    const isCharge = charge.cost.length === this.spent.length && this.#isCost(charge.cost) && !this.live.has(key);
+    const total = isCharge ? plus(this.spent, charge.cost) : [MOST];
+    if (total.some((each) => each >= MOST)) refuse(`entry ${sequence} is not a charge of this ledger`);
     const fits = !this.whole && this.#admits(total);
-    if (fits === beyond || (!fits && !mayPass)) {
-      throw new Invalid(`entry ${sequence} charges what the filter does not admit`);
-    }
+    if (fits === beyond || (!fits && !mayPass)) refuse(`entry ${sequence} charges what the filter does not admit`);
     this.live.set(key, charge);
     this.changes.push({ ...charge, sign: 1n });
     this.spent = total;
   }
 
-  #refund(sequence, { job, cost, at }) {
+  #refund(sequence, { job, cost, whole, at }) {
     const charge = this.live.get(job);
-    if (!charge || canonical(charge.cost.map(String)) !== canonical(cost)) {
-      throw new Invalid(`entry ${sequence} refunds what was not charged`);
-    }
+    const isCharged = charge && canonical(charge.cost.map(String)) === canonical(cost);
+    if (!isCharged || whole !== this.whole || this.#undivided) refuse(`entry ${sequence} refunds what was not charged`);
     this.live.delete(job);
     this.changes.push({ ...charge, at, sign: -1n });
     [this.spent, this.whole] = [plus(this.spent, charge.cost, -1n), false];
@@ -212,7 +223,7 @@ export class Ledger {
     if (!entry) return `the ledger ends before this ${what}`;
     if (!isStated(receipt, entry)) return `the ledger's entry is not this ${what}`;
     return (isSession(receipt) ? this.#wrongSession(receipt, entry, all) : this.#wrongRelease(receipt, all))
-      ?? this.#wrongDataset(receipt, all);
+      ?? this.#wrongDataset(receipt);
   }
 
   #wrongRelease(receipt, all) {
@@ -237,7 +248,7 @@ export class Ledger {
     return null;
   }
 
-  /** Return how a session's reservation contradicts its receipt. `purse receipt verify` compares the share as well. */
+  /** Return how a session's reservation contradicts its receipt. */
   #wrongSession(receipt, { body: end }, all) {
     const { body } = all.find((entry) => entry.kind === "reserved" && entry.body.session === receipt.session);
     if (body.analyst !== receipt.analyst || body.dataset !== receipt.dataset) {
@@ -247,14 +258,15 @@ export class Ledger {
       return "the ledger reserved another plan";
     }
     const isRefunded = numbers(end.refund).some((each) => each > 0n);
-    return isRefunded === (receipt.charged === "recorded") ? null : "the ledger charged another part of the plan";
+    if (isRefunded !== (receipt.charged === "recorded")) return "the ledger charged another part of the plan";
+    const share = this.#sessions.get(receipt.session).share ?? null;
+    const isAnother = share !== null && share !== (receipt.share ?? share);
+    return isAnother ? "the ledger charged another share of the budget" : null;
   }
 
-  #wrongDataset(receipt, all) {
-    const isOfIt = ({ kind, body }) => (kind === "opened" || kind === "joined") && body.dataset === receipt.dataset;
-    const known = all.find(isOfIt);
-    const isOf = known && guarded({ ...all[0].body, ...known.body }) === guarded(receipt);
-    return isOf ? null : "the ledger has no such dataset, or other records or neighbors";
+  #wrongDataset(receipt) {
+    const known = this.#datasets.get(receipt.dataset);
+    return known && guarded(known.registered) === guarded(receipt) ? null : "the ledger has no such dataset, or other records or neighbors";
   }
 
   /** Return whether a total fits in some coordinate of the curve, and in the slack, which is the last coordinate. */
@@ -262,6 +274,12 @@ export class Ledger {
     const tops = this.filter.thresholds;
     const within = total.map((each, i) => each <= tops[i]);
     return within.slice(0, this.#curved).some(Boolean) && within.slice(this.#curved).every(Boolean);
+  }
+
+  /** Return whether a job or session may have this cost: a unit or more of each threshold, and at most a job's slack. */
+  #isCost(cost) {
+    const mostSlack = this.filter.kind === "rdp" ? 1 : UNIT;
+    return cost.every((each, i) => (i < this.#curved ? each > 0n : each <= mostSlack));
   }
 
   /** The number of coordinates of the privacy curve. */

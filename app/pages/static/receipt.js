@@ -1,8 +1,8 @@
-// A receipt of a release or a session, checked where it is read: a key that the reader trusts signed exactly
-// RFC8785(receipt), and epsilon follows from its queries or its plan, where they are Gaussian or pure.
-// One module without dependencies and without requests, for a page, a saved file and Node. What it cannot compute it
-// says; `purse receipt verify` computes all. The arithmetic of docs/proofs/gaussian.md is written a second time on
-// purpose: an error in one of the two shows as a difference.
+// Checks a receipt of a release or a session where it is read: a trusted key signed exactly RFC8785(receipt), and the
+// stated epsilon covers the receipt's queries or plan. The epsilon of Gaussian and of pure answers is recomputed here.
+// Other answers are reported as not recomputed; `purse receipt verify` recomputes all of them.
+// This is one module without imports and without requests, for a page, a saved file and Node. The arithmetic of
+// docs/proofs/gaussian.md is written a second time on purpose: an error in one of the two shows as a difference.
 
 export class Invalid extends Error {} // malformed, whoever made it
 export class Unsupported extends Error {} // this browser lacks Ed25519, or the page did not come by https
@@ -11,7 +11,7 @@ export const [RECEIPT, HEAD] = ["privy-purse-receipt", "privy-purse-head"];
 const [MOST_KEYS, LONGEST, DEEPEST] = [256, 200_000, 200]; // of a set; characters of a signature; levels of a document
 const FEW = 1e-9; // relative: another processor's last digits, of numbers that were computed
 
-const refuse = (why) => {
+export const refuse = (why) => {
   throw new Invalid(why);
 };
 const TOKENS = /[":]|\\.|-?[0-9][0-9.eE+-]*/g; // each of bounded length but for numbers: no match needs a deep stack
@@ -56,13 +56,21 @@ export function canonical(value) {
   return `{${Object.keys(value).sort().map(member).join(",")}}`;
 }
 
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-/** `value`, if it is an object with the required keys, perhaps the optional ones, and no others. */
-function fields(value, required, what = "it", optional = []) {
+export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Mark the check of a field that may be absent. */
+export const optional = (holds) => Object.assign((value) => holds(value), { isOptional: true });
+
+/** Return `value`; throw `Invalid` unless it is an object with a valid value for each of these fields, and no others.
+ *
+ * `checks` has a predicate for each field. */
+export function checked(value, checks, what) {
   if (!isObject(value)) refuse(`${what} must be an object`);
-  for (const key of required) if (!Object.hasOwn(value, key)) refuse(`${what} lacks '${key}'`);
-  for (const key of Object.keys(value)) {
-    if (!required.includes(key) && !optional.includes(key)) refuse(`${what} has an unknown key`);
+  for (const key of Object.keys(value)) if (!Object.hasOwn(checks, key)) refuse(`${what} has an unknown key`);
+  for (const [name, holds] of Object.entries(checks)) {
+    const isStated = Object.hasOwn(value, name);
+    if (!isStated && !holds.isOptional) refuse(`${what} lacks '${name}'`);
+    if (isStated && !holds(value[name])) refuse(`${what} has a '${name}' that is not valid`);
   }
   return value;
 }
@@ -118,14 +126,12 @@ async function imported(x) {
 function namedKey(header, kind) {
   let said;
   try {
-    said = fields(parse(new TextDecoder("utf-8", { fatal: true }).decode(decode64(header))), ["alg", "kid", "typ"]);
+    said = parse(new TextDecoder("utf-8", { fatal: true }).decode(decode64(header)));
   } catch {
-    refuse("the signature's header must hold alg, kid and typ, and nothing else");
+    refuse("the signature's header is not JSON");
   }
-  if (said.alg !== "Ed25519" || said.typ !== kind || typeof said.kid !== "string") {
-    refuse(`the signature's header must say alg "Ed25519" and typ "${kind}"`);
-  }
-  return said.kid;
+  const checks = { alg: (alg) => alg === "Ed25519", typ: (typ) => typ === kind, kid: (kid) => typeof kid === "string" };
+  return checked(said, checks, "the signature's header").kid;
 }
 
 /** null if a trusted key signed exactly RFC8785(document), else what is wrong. */
@@ -144,66 +150,59 @@ export async function wrongSignature(document, signature, trusted, kind = RECEIP
   return "no trusted key made this signature";
 }
 
-const matches = (pattern) => (value) => typeof value === "string" && pattern.test(value);
-const between = (least, most) => (value) => typeof value === "number" && value >= least && value <= most;
-const whole = (least, most) => (value) => Number.isSafeInteger(value) && value >= least && value <= most;
-const optional = (holds) => (value) => value === undefined || value === null || holds(value);
-const TEXT = matches(/^[^\x00-\x1f\x7f]{1,256}$/u);
-const NAME = matches(/^[^\x00-\x1f\x7f]{1,64}$/u);
-const SHA256 = matches(/^[0-9a-f]{64}$/);
-const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
-const isUnit = (unit) => {
-  const { name = "row", max_rows: most = null } = fields(unit, [], "unit", ["name", "max_rows"]);
-  return name === "person" ? whole(1, 4096)(most) : name === "row" && most === null;
+export const matches = (pattern) => (value) => typeof value === "string" && pattern.test(value);
+export const between = (least, most) => (value) => typeof value === "number" && value >= least && value <= most;
+export const whole = (least, most) => (value) => Number.isSafeInteger(value) && value >= least && value <= most;
+export const listOf = (holds, least, most) => (value) =>
+  Array.isArray(value) && value.length >= least && value.length <= most && value.every((each) => holds(each));
+export const only = (stated) => (value) => value === stated;
+const nullable = (holds) => optional((value) => value === null || holds(value));
+export const TEXT = matches(/^[^\x00-\x1f\x7f]{1,256}$/u);
+export const NAME = matches(/^[^\x00-\x1f\x7f]{1,64}$/u);
+export const SHA256 = matches(/^[0-9a-f]{64}$/);
+export const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
+export const RELATION = matches(/^(replace_one|zero_out)$/);
+const UNIT = { name: optional(matches(/^(row|person)$/)), max_rows: nullable(whole(1, 4096)) };
+export const isUnit = (unit) => {
+  const { name = "row", max_rows: most = null } = checked(unit, UNIT, "unit");
+  return (name === "person") === (most !== null);
 };
-const isProfile = (said) => fields(said, ["job", "sha256"], "profile") && TEXT(said.job) && SHA256(said.sha256);
+/** Return whether n is stated as `rows` or `persons`, as the unit is named, and not as the other. */
+export const isCounted = ({ unit, rows = null, persons = null }) =>
+  (unit?.name === "person") === (persons !== null) && (persons === null) === (rows !== null);
+const isProfile = (profile) => checked(profile, { job: TEXT, sha256: SHA256 }, "profile");
 
-// Every field of a receipt, and what it must be
-const STATEMENT = {
-  id: TEXT, dataset: TEXT, dataset_name: TEXT, analyst: TEXT, job: TEXT,
-  accountant: TEXT, accountant_version: TEXT, numerics: (value) => value === "exactly rounded",
-  neighbors: matches(/^(replace_one|zero_out)$/), epsilon: between(0, 100), delta: between(0, 1e-2),
-  method: (value) => isObject(value) && NAME(value.name),
-  event: isObject, queries: (value) => Array.isArray(value) && value.length > 0,
-  model_sha256: SHA256, sequence: COUNT, previous_hash: SHA256, hash: SHA256,
+// The fields of a receipt, of a release or of a session, and their checks, as in accounting/records/statement.py
+const COMMON = {
+  id: TEXT, dataset: TEXT, dataset_name: TEXT, analyst: TEXT,
+  neighbors: RELATION, delta: between(0, 1e-2), accountant: TEXT, accountant_version: TEXT,
+  sequence: COUNT, previous_hash: SHA256, hash: SHA256,
   issued_at: matches(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$/),
-  profile: optional(isProfile), share: optional(between(0, 1)),
-  unit: (value) => value === undefined || isUnit(value), rows: optional(COUNT), persons: optional(COUNT),
+  share: nullable(between(0, 1)), unit: optional(isUnit), rows: nullable(COUNT), persons: nullable(COUNT),
 };
-const ASSERTED = "asserted by the analyst's program, not observed by this service";
-const isPlanned = (uses) =>
-  fields(uses, ["event", "count", "recorded"], "a planned event") &&
-  isObject(uses.event) && COUNT(uses.count) && whole(0, uses.count)(uses.recorded);
-const { job: _job, numerics: _numerics, method: _method, event: _event, ...SHARED } = STATEMENT;
-const { queries: _queries, model_sha256: _model, profile: _profile, ...COMMON } = SHARED;
-// Every field of a session's receipt
+const STATEMENT = {
+  ...COMMON,
+  job: TEXT, epsilon: between(0, 100), numerics: only("exactly rounded"),
+  method: (value) => isObject(value) && NAME(value.name), event: isObject, queries: listOf(() => true, 1, Infinity),
+  model_sha256: SHA256, profile: nullable(isProfile),
+};
+const PLANNED = { event: isObject, count: COUNT, recorded: whole(0, Number.MAX_SAFE_INTEGER) };
+const isPlanned = (uses) => checked(uses, PLANNED, "a planned event").recorded <= uses.count;
 const SESSION_STATEMENT = {
   ...COMMON,
-  kind: (value) => value === "session", session: TEXT, title: optional(TEXT), state: matches(/^(closed|expired)$/),
-  plan: (value) => Array.isArray(value) && value.length > 0 && value.length <= 64 && value.every(isPlanned),
-  asserted: (value) => value === ASSERTED, epsilon: between(0, 1e9), charged_epsilon: between(0, 1e9),
-  charged: matches(/^(plan|recorded)$/),
+  kind: only("session"), session: TEXT, title: nullable(TEXT), state: matches(/^(closed|expired)$/),
+  plan: listOf(isPlanned, 1, 64), asserted: only("asserted by the analyst's program, not observed by this service"),
+  epsilon: between(0, 1e9), charged_epsilon: between(0, 1e9), charged: matches(/^(plan|recorded)$/),
 };
-const OPTIONAL = ["profile", "share", "unit", "rows", "persons", "title"];
 
 /** Return whether a receipt is that of a session, and not of a release. */
 export const isSession = (receipt) => isObject(receipt) && receipt.kind === "session";
 
 /** Return `receipt`; throw `Invalid` unless it has every field of its kind, with a valid value, and no others. */
 export function statement(receipt) {
-  const checks = isSession(receipt) ? SESSION_STATEMENT : STATEMENT;
-  const names = Object.keys(checks);
-  const may = names.filter((name) => OPTIONAL.includes(name));
-  fields(receipt, names.filter((name) => !OPTIONAL.includes(name)), "the receipt", may);
-  if (isSession(receipt) && receipt.state === "expired" && receipt.charged !== "plan") {
-    refuse("the receipt's charged is not what it must be");
-  }
-  for (const [name, holds] of Object.entries(checks)) {
-    if (!holds(receipt[name])) refuse(`the receipt's ${name} is not what it must be`);
-  }
-  const [counted, other] = receipt.unit?.name === "person" ? ["persons", "rows"] : ["rows", "persons"];
-  const says = (name) => (receipt[name] ?? null) !== null;
-  return says(counted) && !says(other) ? receipt : refuse("one of rows and persons says n, as the unit is named");
+  checked(receipt, isSession(receipt) ? SESSION_STATEMENT : STATEMENT, "the receipt");
+  if (receipt.state === "expired" && receipt.charged !== "plan") refuse("an expired session stays charged as planned");
+  return isCounted(receipt) ? receipt : refuse("the receipt must state rows or persons, as the unit is named");
 }
 
 const density = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
@@ -257,12 +256,25 @@ function effectiveSteps({ steps, contraction }) {
   return (powers(contraction) ** 2 / powers(contraction * contraction)) * (1 + (8 * steps + 400) * 2 ** -53);
 }
 
-// One use of a mechanism, neighbors being k bounds apart: `mu` if it is Gaussian, `epsilon` if it is pure, neither if
-// it is not recomputed here; its event; and, as `own`, what a query says of it beside what all queries say.
+// For each mechanism of a query:
+//   own            the checks of its own fields, besides those of all queries
+//   fits           whether it suits n records of up to k rows; true if it is left out
+//   event          the event of one use; left out if it is not recomputed here
+//   mu, epsilon    the cost of one use, if it is Gaussian or pure; neighbors are k bounds apart
 const gaussian = (z) => ({ type: "GaussianDpEvent", noise_multiplier: z });
 const sampled = (rate, event) => ({ type: "PoissonSampledDpEvent", sampling_probability: rate, event });
 const best = (runs, event) => ({ type: "SelectionDpEvent", runs, event });
 const pure = (event) => ({ own: {}, epsilon: (q, k) => k / q.noise_multiplier, event });
+const [RATE, SLOTS, ROWS] = [between(1e-9, 1), whole(1, 100_000), whole(1, 1e10)];
+const FORM = matches(/^(independent|ordered)$/);
+const perturbed = { own: { curvature_ratio: between(1e-12, 1e6) } };
+const drawn = { own: { batch: ROWS, rows: ROWS }, fits: (q, n) => q.batch <= q.rows && q.rows <= n };
+const isEach = (names) => (each) => checked(each, { name: matches(names) }, "one answer");
+const PARTS = { parts: SLOTS, each: isEach(/^(gaussian|laplace)$/) };
+const isResampled = (each) =>
+  each?.name === "parallel"
+    ? checked(each, { name: NAME, parts: SLOTS, each: isEach(/^laplace$/) }, "one answer")
+    : isEach(/^laplace$/)(each);
 const MECHANISMS = {
   gaussian: { own: {}, mu: (q, k) => k / q.noise_multiplier, event: (q) => gaussian(q.noise_multiplier) },
   laplace: pure((q) => ({ type: "LaplaceDpEvent", noise_multiplier: q.noise_multiplier })),
@@ -273,55 +285,56 @@ const MECHANISMS = {
     event: (q) => gaussian(q.noise_multiplier / Math.sqrt(effectiveSteps(q))),
   },
   poisson_gaussian: {
-    own: { rate: between(1e-9, 1) },
+    own: { rate: RATE },
+    fits: (q, n) => q.rate * n >= 1 - FEW,
     mu: (q, k) => q.rate === 1 && k / q.noise_multiplier,
     event: (q) => sampled(q.rate, gaussian(q.noise_multiplier)),
   },
   parallel: {
-    own: { parts: whole(1, 100_000), each: (each) => each?.name === "gaussian" || each?.name === "laplace" },
+    own: PARTS,
+    fits: (q, n) => q.parts <= n,
     mu: (q, k) => MECHANISMS[q.each.name].mu?.(q, k),
     epsilon: (q, k) => MECHANISMS[q.each.name].epsilon?.(q, k),
     event: (q) => MECHANISMS[q.each.name].event(q),
   },
   selection: { own: { runs: whole(2, 256) }, event: (q) => best(q.runs, gaussian(q.noise_multiplier)) },
-};
-// Whether a query may be accounted for like this on n records of up to k rows, as `fits` of each mechanism in Python has
-// it. All mechanisms are here: a query of any other one is refused, since nothing says of how many records it may be.
-const any = () => true;
-const ofNoMore = (q, n) => q.rows <= n;
-const FITS = {
-  gaussian: any, laplace: any, exponential: any, last_iterate: any, random_iterate: any, selection: any,
-  objective_perturbation: any, row_objective_perturbation: (q, n, k) => k === 1,
-  svrg_step: ofNoMore, without_replacement: ofNoMore, parallel: (q, n) => q.parts <= n,
-  poisson_gaussian: (q, n) => q.rate * n >= 1 - FEW, random_allocation: (q, n) => (q.rate * n) / q.slots >= 1 - FEW,
-  resampled: (q, n) => q.rows === n && (q.each?.name === "laplace" || (q.each?.name === "parallel" && q.each.parts <= n)),
+  random_iterate: { own: { steps: whole(2, 100_000) } },
+  objective_perturbation: perturbed,
+  row_objective_perturbation: { ...perturbed, fits: (q, n, k) => k === 1 },
+  svrg_step: drawn,
+  without_replacement: drawn,
+  random_allocation: {
+    own: { rate: RATE, slots: SLOTS, form: FORM },
+    fits: (q, n) => (q.rate * n) / q.slots >= 1 - FEW,
+  },
+  resampled: {
+    own: { rows: whole(2, 1e10), each: isResampled },
+    fits: (q, n) => q.rows === n && (q.each.name === "laplace" || q.each.parts <= n),
+  },
 };
 const OF_A_QUERY = { name: NAME, count: whole(1, 1e9), mechanism: NAME, noise_multiplier: between(1e-3, 1e12) };
 
-function query(said, { rows, persons, unit = {} }) {
-  if (!isObject(said)) refuse("a query must be an object");
-  const own = Object.hasOwn(MECHANISMS, said.mechanism) ? MECHANISMS[said.mechanism].own : null;
-  fields(said, Object.keys({ ...OF_A_QUERY, ...own }), "a query", own === null ? Object.keys(said) : []);
-  for (const [name, holds] of Object.entries({ ...OF_A_QUERY, ...own })) {
-    if (!holds(said[name])) refuse(`a query's ${name} is not what it must be`);
-  }
-  if (!Object.hasOwn(FITS, said.mechanism)) refuse("a query's mechanism is not known here");
-  const fits = FITS[said.mechanism](said, rows ?? persons, unit.max_rows ?? 1);
-  return fits ? said : refuse("a query is of other records than the receipt states");
+function query(stated, { rows, persons, unit = {} }) {
+  if (!Object.hasOwn(MECHANISMS, stated?.mechanism)) refuse("a query has an unknown mechanism");
+  const { own, fits } = MECHANISMS[stated.mechanism];
+  checked(stated, { ...OF_A_QUERY, ...own }, "a query");
+  const isFit = !fits || fits(stated, rows ?? persons, unit.max_rows ?? 1);
+  return isFit ? stated : refuse("a query assumes other records than the receipt states");
 }
 
-/** The queries of a plan of the receipt's records; `Invalid` if they are none. */
+/** Return the queries of a plan; throw `Invalid` unless they are valid and fit the receipt's records. */
 function planned(queries, receipt) {
   const names = new Set(Array.isArray(queries) ? queries.map((q) => q?.name) : []);
   if (names.size < 1 || names.size > 64 || names.size < queries.length) refuse("a plan holds 1 to 64 distinct queries");
   return queries.map((said) => query(said, receipt));
 }
 
-const isKnown = (q) => Object.hasOwn(MECHANISMS, q.mechanism);
-const cost = (currency, q, k) => (isKnown(q) && MECHANISMS[q.mechanism][currency]?.(q, k)) || NaN;
+const isKnown = (q) => MECHANISMS[q.mechanism].event !== undefined;
+const cost = (currency, q, k) => MECHANISMS[q.mechanism][currency]?.(q, k) || NaN;
 /** mu^2 = sum of count * mu_i^2; NaN if not all answers are Gaussian. */
 const muOf = (plan, k) => Math.sqrt(plan.reduce((sum, q) => sum + q.count * cost("mu", q, k) ** 2, 0));
 
+const RUN = { queries: () => true, neighbors: optional(RELATION) };
 /** Whether a choice's runs, null if there is no choice, are those of the method and each within what it says of one,
  * for its price speaks of no others: `[holds, says]`. */
 function chosen(receipt, plan, k) {
@@ -331,7 +344,7 @@ function chosen(receipt, plan, k) {
   const isStated = choices.length === 1 && Array.isArray(trials) && Number.isSafeInteger(repeats);
   if (!isStated || runs !== repeats * trials.length) refuse("the runs that were chosen among are not all stated");
   const plans = trials.map((trial) => {
-    const { queries, neighbors: own } = fields(trial?.plan, ["queries"], "a run's plan", ["neighbors"]);
+    const { queries, neighbors: own } = checked(trial?.plan, RUN, "a run's plan");
     return own === (k === 1 ? "zero_out" : undefined) ? planned(queries, receipt) : refuse("a run's neighbors");
   });
   const known = plans.filter((each) => each.every((q) => isKnown(q) && !(cost("epsilon", q, k) > 0)));
@@ -372,49 +385,46 @@ function summed(parts, delta) {
   return { mechanisms: [...new Set(open.map((part) => part.name))] };
 }
 
-// For each type of event: the checks of its fields, the `mu` or `epsilon` of one use, and whether it fits n records.
+// For each type of event that ran elsewhere: the checks of its fields, the `mu` or `epsilon` of one use, and whether it
+// fits n records, as in accounting/records/outside.py
 const MULTIPLIER = OF_A_QUERY.noise_multiplier;
-const isGaussianEvent = (event) => {
-  const { type, noise_multiplier: multiplier } = fields(event, ["type", "noise_multiplier"], "an event");
-  return type === "GaussianDpEvent" && MULTIPLIER(multiplier);
-};
+const isGaussianEvent = (event) =>
+  checked(event, { type: only("GaussianDpEvent"), noise_multiplier: MULTIPLIER }, "an event");
 const EVENTS = {
   GaussianDpEvent: { own: { noise_multiplier: MULTIPLIER }, mu: (e, k) => k / e.noise_multiplier },
   LaplaceDpEvent: { own: { noise_multiplier: MULTIPLIER }, epsilon: (e, k) => k / e.noise_multiplier },
-  EpsilonDeltaDpEvent: {
-    own: { epsilon: between(1e-6, 100), delta: (value) => value === 0 },
-    epsilon: (e) => e.epsilon,
-  },
+  EpsilonDeltaDpEvent: { own: { epsilon: between(1e-6, 100), delta: only(0) }, epsilon: (e) => e.epsilon },
   PoissonSampledDpEvent: {
-    own: { sampling_probability: between(1e-9, 1), event: isGaussianEvent },
+    own: { sampling_probability: RATE, event: isGaussianEvent },
     mu: (e, k) => (e.sampling_probability === 1 ? k / e.event.noise_multiplier : NaN),
     fits: (e, n) => e.sampling_probability * n >= 1 - FEW,
   },
   SampledWithoutReplacementDpEvent: {
-    own: { source_dataset_size: whole(1, 1e10), sample_size: whole(1, 1e10), event: isGaussianEvent },
+    own: { source_dataset_size: ROWS, sample_size: ROWS, event: isGaussianEvent },
     mu: (e, k) => (e.sample_size === e.source_dataset_size ? k / e.event.noise_multiplier : NaN),
-    fits: (e, n) => e.sample_size <= e.source_dataset_size && e.source_dataset_size <= n,
+    fits: (e, n) => e.source_dataset_size <= n,
   },
   RandomAllocationDpEvent: {
-    own: {
-      rate: between(1e-9, 1), slots: whole(1, 100_000), form: matches(/^(independent|ordered)$/), event: isGaussianEvent,
-    },
+    own: { rate: RATE, slots: SLOTS, form: FORM, event: isGaussianEvent },
     fits: (e, n) => (e.rate * n) / e.slots >= 1 - FEW,
   },
 };
 
+/** Return whether a value is an event of one kind of answer; throw `Invalid` if it is another value. */
+export function isSingle(event) {
+  if (!Object.hasOwn(EVENTS, event?.type)) refuse("an event is of an unknown type");
+  checked(event, { type: TEXT, ...EVENTS[event.type].own }, "an event");
+  return event.sample_size > event.source_dataset_size ? refuse("a batch has more records than there are") : true;
+}
+
 /** Return the parts of a session's plan for `summed`; throw `Invalid` if an event is unknown or does not fit. */
-function plannedUses({ plan, neighbors, rows, persons }) {
+export function plannedUses({ plan, neighbors, rows, persons }) {
   const k = neighbors === "zero_out" ? 1 : 2;
   return plan.map(({ event, count, recorded }) => {
-    if (!Object.hasOwn(EVENTS, event.type)) refuse("a planned event is not known here");
-    const { own, mu, epsilon, fits } = EVENTS[event.type];
-    fields(event, ["type", ...Object.keys(own)], "a planned event");
-    for (const [name, holds] of Object.entries(own)) {
-      if (!holds(event[name])) refuse(`a planned event's ${name} is not what it must be`);
-    }
-    if (!OF_A_QUERY.count(count)) refuse("a planned event's count is not what it must be");
-    if (fits && !fits(event, rows ?? persons)) refuse("a planned event is of other records than the receipt states");
+    isSingle(event);
+    const { mu, epsilon, fits } = EVENTS[event.type];
+    if (!OF_A_QUERY.count(count)) refuse("a planned event has a 'count' that is not valid");
+    if (fits && !fits(event, rows ?? persons)) refuse("a planned event assumes other records than the dataset has");
     return { count, recorded, name: event.type, mu: mu?.(event, k) ?? NaN, epsilon: epsilon?.(event, k) ?? NaN };
   });
 }
@@ -428,7 +438,8 @@ export function recomputeSession(receipt) {
   return { ...whole, part: summed(recorded, receipt.delta) };
 }
 
-/** Whether they are one JSON value, but for another platform's last digits; a count is exact. */
+const EXACT = ["count", "runs"];
+/** Return whether both are one JSON value, apart from another platform's last digits of a computed number. */
 function same(found, derived, key = "") {
   if (Array.isArray(derived)) {
     const isAlike = (each, i) => same(found[i], each, key);
@@ -439,14 +450,15 @@ function same(found, derived, key = "") {
     const alike = isObject(found) && Object.keys(found).length === keys.length;
     return alike && keys.every((name) => Object.hasOwn(found, name) && same(found[name], derived[name], name));
   }
-  if (typeof derived !== "number" || key === "count") return found === derived;
+  if (typeof derived !== "number" || EXACT.includes(key)) return found === derived;
   return typeof found === "number" && Math.abs(found - derived) <= FEW * Math.max(Math.abs(found), Math.abs(derived));
 }
 
-/** Whether an entry hashes to its hash: SHA-256 of the canonical JSON of everything else in it. */
+const ENTRY = { sequence: COUNT, kind: NAME, body: isObject, previous_hash: SHA256, hash: SHA256 };
+/** Return whether an entry hashes to its hash: SHA-256 of the canonical JSON of its other fields. */
 export async function isSound(entry) {
-  const { hash, ...rest } = fields(entry, ["sequence", "kind", "body", "previous_hash", "hash"], "an entry");
-  return isObject(rest.body) && (await sha256(canonical(rest))) === hash;
+  const { hash, ...rest } = checked(entry, ENTRY, "an entry");
+  return (await sha256(canonical(rest))) === hash;
 }
 
 /** Return whether an entry states what a receipt does: the release of its model, or the end of its session. */
@@ -467,7 +479,8 @@ const isRelease = async (receipt, entry) => (await isSound(entry)) && isStated(r
  * than the receipt; perhaps the ledger's entry of its release, and the model, profile or statistic that it is for.
  */
 export async function verify(receiptText, keysText, { entry = null, model = null } = {}) {
-  const document = fields(parse(receiptText), ["receipt", "signature"], "the document");
+  const any = () => true;
+  const document = checked(parse(receiptText), { receipt: any, signature: any }, "the document");
   const receipt = statement(document.receipt);
   const checks = [];
   const found = { receipt, checks, recomputed: null, mu: null };

@@ -10,7 +10,7 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid, OutOfRange
-from accounting.filter import UNIT, Cost, Filter
+from accounting.filter import UNIT, Cost, Filter, filter_with
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.records.chain import GENESIS, Entry, Head, verify_chain
@@ -472,7 +472,7 @@ def test_a_promise_grows_at_the_orders_of_registration() -> None:
         Filter.open("rdp", Privacy(2.0, 1e-6)),
         Filter.open("gdp", Privacy(2.0, 1e-6)),
         replace(RULE, privacy=Privacy(2.0, 1e-6), thresholds=tuple(t - 1 for t in RULE.thresholds)),
-        replace(RULE, privacy=Privacy(1.0, 1e-7)),
+        filter_with(RULE.kind, Privacy(1.0, 1e-7), RULE.orders, RULE.weights),
     ],
     ids=["the same", "other orders", "another currency", "lower thresholds", "a smaller delta"],
 )

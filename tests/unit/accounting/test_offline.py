@@ -36,11 +36,13 @@ from tests.support.ledgers import (
     chain,
     job,
     overspent,
+    relinked,
     rewritten,
     signed,
     unrecorded_receipt,
 )
 from tests.support.receipts import AT, KEY, KEYS, MODEL, SVRG, make
+from tests.support.tampering import valid_ledgers
 
 
 def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
@@ -153,6 +155,20 @@ def test_a_family_has_the_unit_that_its_ledger_opened_with() -> None:
         else:
             with pytest.raises(LedgerInvalid, match="entry 2"):
                 verify_ledger(entries)
+
+
+@pytest.mark.parametrize("entries", valid_ledgers().values(), ids=valid_ledgers())
+def test_an_entry_with_a_value_of_another_type_is_refused(entries: list[Entry]) -> None:
+    """No field of an entry of any kind may be null, true, empty or negative, unless it is that already."""
+    verify_ledger(entries)
+    values: tuple[Any, ...] = (None, True, -1, "\n", [], {})
+    for i, entry in enumerate(entries):
+        for name, value in entry.body.items():
+            for wrong in values:
+                if wrong is not value:
+                    changed = replace(entry, body=entry.body | {name: wrong})
+                    with pytest.raises(LedgerInvalid):
+                        verify_ledger(relinked([*entries[:i], changed, *entries[i + 1 :]]))
 
 
 def test_a_ledger_that_does_not_hold_is_no_witness() -> None:

@@ -136,7 +136,7 @@ def test_an_export_is_verified_against_saved_heads(purse: Purse) -> None:
         (("keys.json",), "is not an exported ledger in JSON lines"),
     ],
 )
-def test_what_does_not_hold_is_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
+def test_a_failed_verification_is_reported_on_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
     code, out, err = purse("ledger", "verify", *arguments)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert why in err

@@ -35,10 +35,10 @@ COLUMNS: list[dict[str, Any]] = [
         ),
     ],
 )
-def test_it_says_what_to_give(
+def test_each_refusal_states_what_to_enter(
     command: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Review: three of these were pydantic's own pages, with an address of theirs."""
+    """Review: three of these errors were pydantic's own texts, with a link to its website."""
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("age,income\n40,low\n")
     Path("schema.json").write_text(json.dumps(COLUMNS))

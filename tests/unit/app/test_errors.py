@@ -47,7 +47,7 @@ def _problem(text: str) -> ApiError:
     return invalid(caught.value.errors(), "body", Request)
 
 
-def test_a_name_that_is_none_is_answered_by_those_that_are() -> None:
+def test_the_error_about_an_unknown_name_lists_the_known_names() -> None:
     (violation,) = _problem('{"pet": {"name": "canary_4711"}}').violations or ()
     assert violation.where == "body.pet"
     assert violation.what.endswith("in name: cat, dog")
@@ -71,7 +71,7 @@ def test_unknown_code_is_a_mistake_of_the_program() -> None:
         ApiError("no_such_code")
 
 
-def test_what_remains_is_in_the_document() -> None:
+def test_the_problem_document_has_the_remaining_budget() -> None:
     remaining = Remaining(epsilon=0.5, delta=1e-6)
     assert ApiError("budget_exhausted", "No.", remaining=remaining).details().remaining == remaining
 
@@ -145,8 +145,8 @@ def test_responses_group_codes_by_status() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_code_says_what_is_wrong_and_what_to_know_in_two_sentences_at_most(code: str) -> None:
-    """The title says what; the meaning why, or what to do."""
+def test_the_title_and_meaning_of_each_code_are_short(code: str) -> None:
+    """The title states what is wrong; the meaning states why, or what to do."""
     title, meaning = CODES[code].title, CODES[code].meaning
     assert title[0].isupper()
     assert not title.endswith(".")
@@ -159,5 +159,5 @@ def test_a_code_says_what_is_wrong_and_what_to_know_in_two_sentences_at_most(cod
     ("text", "detail"),
     [("regression_table: rows are missing", "regression_table: rows are missing."), ("no row", "No row.")],
 )
-def test_a_detail_keeps_the_name_of_a_method_as_it_is(text: str, detail: str) -> None:
+def test_the_name_of_a_method_in_a_detail_is_not_capitalized(text: str, detail: str) -> None:
     assert sentence(ValueError(text)) == detail

@@ -42,7 +42,7 @@ def test_a_form_has_the_terms_of_a_job_that_is_repeated(forms: Forms) -> None:
     assert document(forms.fields("JobRequest", form_values(request), {})) == request
 
 
-def test_what_is_empty_is_left_to_the_interface(forms: Forms) -> None:
+def test_empty_inputs_are_omitted_from_the_request(forms: Forms) -> None:
     fields = forms.fields("JobRequest", TARGET | {"slope_limit": "", "method.name": ""}, {"features": ["age"]})
     assert document(fields) == {"target": "age", "privacy": {"epsilon": 0.5}}
 
@@ -91,7 +91,7 @@ def test_every_member_of_a_union_can_be_chosen_and_filled_in(forms: Forms, part:
         assert len(request[part]) == 1 + len(filled) - 3
 
 
-def test_what_is_no_number_is_passed_on_to_be_refused(forms: Forms) -> None:
+def test_text_that_is_not_a_number_is_passed_to_the_route_which_refuses_it(forms: Forms) -> None:
     read = {}
     for text in ("7", "-2", "0.5", "1e-3", "nan", "inf", "seven", "1_000", "٣"):
         fields = forms.fields("JobRequest", TARGET | {"slope_limit": text}, {"features": []})
@@ -104,7 +104,7 @@ def test_what_is_no_number_is_passed_on_to_be_refused(forms: Forms) -> None:
     assert read["1e-3"] == 0.001
 
 
-def test_columns_are_chosen_from_those_declared_whatever_they_are_called(forms: Forms) -> None:
+def test_declared_columns_of_any_name_can_be_chosen(forms: Forms) -> None:
     names = ["age", "a:b", "x.y", "<b>"]
     fields = forms.fields("StatisticRequest", {f"columns:{name}": "on" for name in names[1:]}, {"columns": names})
     assert document(fields)["columns"] == names[1:]

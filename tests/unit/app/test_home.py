@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def test_the_identity_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_the_identity_is_created_once_and_stored(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     first = _identity(settings)
     assert first.startswith("svc_")

@@ -66,6 +66,6 @@ def test_a_body_that_flows_may_take_longer() -> None:
     assert _read(pieces, 1.5) == 100 * BYTES_A_SECOND
 
 
-def test_what_has_arrived_fast_earns_no_long_silence() -> None:
+def test_a_fast_start_of_a_body_does_not_allow_a_long_pause() -> None:
     with pytest.raises(ApiError, match="request_timeout"):
         _read([(0.0, 1000 * BYTES_A_SECOND), (30.0, 1)], 0.1)

@@ -56,7 +56,7 @@ def _everything(database: Database) -> list[object]:
         return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
 
 
-def test_state_is_what_the_entries_replay_to(database: Database) -> None:
+def test_the_state_equals_the_replay_of_the_entries(database: Database) -> None:
     _charge(database, "ada", "job_1", 5)
     _charge(database, "bob", "job_2", 7)
     with database.write() as connection:

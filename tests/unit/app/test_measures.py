@@ -102,13 +102,13 @@ def test_under_overwhelming_noise_intervals_are_from_zero_to_one() -> None:
         }
 
 
-def test_persons_whose_rows_are_alike_are_not_more_sure_than_they_are() -> None:
+def test_equal_rows_of_a_person_do_not_narrow_the_intervals() -> None:
     """A hundred persons of ten rows each: binomial ends of a thousand rows would be too narrow by sqrt(10)."""
     rng = np.random.default_rng(1)
     persons = rng.multinomial(100, CHANCES).astype(float)  # k rows of weight 1/k each
-    told_of = measures(persons, 1e-6, None)["accuracy"]
+    of_persons = measures(persons, 1e-6, None)["accuracy"]
     rows = measures(10 * persons, 1e-6, None)["accuracy"]
-    assert (told_of.high - told_of.low) / (rows.high - rows.low) == pytest.approx(math.sqrt(10), rel=0.05)
+    assert (of_persons.high - of_persons.low) / (rows.high - rows.low) == pytest.approx(math.sqrt(10), rel=0.05)
 
 
 def test_counts_are_of_rows_even_if_each_row_has_a_fraction_of_a_records_weight() -> None:

@@ -153,7 +153,7 @@ def test_a_home_of_a_released_version_is_upgraded(tmp_path: Path, archive: Path)
     assert world.check() == {"done": 2, "cancelled": 1}
 
 
-def test_there_is_a_frozen_home() -> None:
+def test_a_frozen_home_of_an_older_version_exists() -> None:
     assert [archive.stem for archive in FROZEN_HOMES][:1] == ["home_0_2_0"]
 
 

@@ -70,7 +70,7 @@ def test_partitions_contain_the_same_rows_as_a_single_folder(tmp_path: Path, pla
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == ["parted", "people.csv", "whole"]
 
 
-def test_a_damaged_partition_is_known_by_whoever_opens_it(tmp_path: Path, place: str) -> None:
+def test_opening_a_damaged_partition_reports_the_damage(tmp_path: Path, place: str) -> None:
     _, _, folder = stored(tmp_path, place)
     manifest = partitions.read(folder)
     assert manifest is not None
@@ -105,7 +105,7 @@ def test_a_failed_upload_leaves_no_partitions(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "store" / "ds_0").exists()
 
 
-def test_what_moves_from_one_file_to_the_other_is_damage(tmp_path: Path) -> None:
+def test_bytes_moved_between_the_files_of_a_partition_are_damage(tmp_path: Path) -> None:
     _, _, folder = stored(tmp_path, f"file://{tmp_path}/store/ds_0")
     manifest = partitions.read(folder)
     assert manifest is not None

@@ -27,8 +27,8 @@ def test_names_that_differ_in_outer_white_space_identify_one_person_in_every_bat
 
 
 @pytest.mark.parametrize("name", [b"\xffab", b"\xc3"])
-def test_names_that_are_no_text_refuse_the_file_and_are_not_told(name: bytes) -> None:
-    """Parquet says UTF-8, and nothing before has looked."""
+def test_names_that_are_not_text_are_refused_and_not_quoted(name: bytes) -> None:
+    """Parquet declares UTF-8, and no earlier step checks it."""
     names = pa.array([b"a", name], pa.binary()).view(pa.string())
     for form in (names, names.dictionary_encode()):
         with pytest.raises(Unreadable, match=r"patient.*not UTF-8") as refused:
@@ -36,7 +36,7 @@ def test_names_that_are_no_text_refuse_the_file_and_are_not_told(name: bytes) ->
         assert refused.value.__cause__ is None
 
 
-def test_numbers_that_are_none_name_nobody() -> None:
+def test_persons_identified_by_nan_infinity_or_null_are_refused() -> None:
     for nobody in (float("nan"), float("inf"), None):
         with pytest.raises(Unreadable, match="the person"):
             people(pa.array([1.0, nobody]))

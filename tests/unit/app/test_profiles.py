@@ -147,7 +147,9 @@ def test_a_profile_of_another_declaration_or_relation_is_refused() -> None:
     document = DatasetProfile(kind="profile", dataset="ds_1", columns=columns, job="job_1", privacy=statement)
 
     def used(changed: DatasetProfile) -> ByProfile:
-        preparation = priced(mine, known=Released(changed, "0" * 64), preparation={"name": "profile"}).spec.preparation
+        preparation = priced(
+            mine, profile=Released(changed, "0" * 64), preparation={"name": "profile"}
+        ).spec.preparation
         assert isinstance(preparation, ByProfile)
         return preparation
 
@@ -171,7 +173,7 @@ def test_a_profile_of_another_declaration_or_relation_is_refused() -> None:
         assert expected in violations[0].what
 
 
-def test_an_output_that_is_no_profile_of_the_table_is_not_released() -> None:
+def test_an_output_that_is_not_a_profile_of_the_table_is_not_released() -> None:
     spec, job = spec_of(bins=4), Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
     good = (*[0.0] * 5, *[1.0] * 5, *[0.5] * 5, *[0.0] * 8)  # centers, variances, their noise, counts
 

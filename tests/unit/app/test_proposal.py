@@ -75,7 +75,7 @@ def test_bytes_of_no_other_encoding_are_latin_1(tmp_path: Path) -> None:
     assert drafted(file).spec["dialect"] == {"delimiter": ";", "encoding": "latin-1"}
 
 
-def test_of_what_cannot_be_unpacked_nothing_is_guessed(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_unpacked_has_no_hint_and_no_draft(tmp_path: Path) -> None:
     file = tmp_path / "file.csv.gz"
     file.write_bytes(b"\x1f\x8b\x08 no more")
     assert hint(file, PLAIN) == ""

@@ -61,5 +61,5 @@ def test_headers_of_the_injected_response_are_sent(
     assert headers.items() <= dict(answer.headers).items()
 
 
-def test_a_response_of_the_route_is_sent_as_it_is(client: TestClient) -> None:
+def test_a_response_that_a_route_returns_is_sent_unchanged(client: TestClient) -> None:
     assert client.get("/document").content == b"text"

@@ -84,18 +84,18 @@ def test_one_slot_is_not_one_analysts(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_only_so_many_run_over_all_servers(world: World) -> None:
+def test_running_jobs_are_limited_over_all_servers(world: World) -> None:
     first, second = (world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}) for _ in range(2))
     bob = world.join("bob", first, second)
     for dataset, owner in ((first, world.analyst), (first, world.analyst), (second, world.analyst), (first, bob)):
         world.submit(dataset, owner=owner, privacy={"epsilon": 0.1})
     assert _claimed(world, 4, Limits(analyst=1)) == ["ada", "bob"]
-    assert _claimed(world, 4, Limits(dataset=2)) == ["ada"], "on the second one: two run on the first"
+    assert _claimed(world, 4, Limits(dataset=2)) == ["ada"], "two jobs run on the first dataset"
     assert _claimed(world, 4) == ["ada"]
 
 
-def test_only_so_many_wait(world: World) -> None:
-    """Refused before anything is charged; a key that is known is answered all the same."""
+def test_queued_jobs_are_limited(world: World) -> None:
+    """The refusal comes before the charge. A repeated idempotency key still returns its job."""
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     settings = Settings(home=world.settings.home, max_queued_per_analyst=2, max_queued_per_dataset=3)
     bob = world.join("bob", dataset)

@@ -71,7 +71,7 @@ class TestDefaults:
         for name in ("auto", "dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"):
             assert None not in quoted(method={"name": name}).model_dump()["method"].values()
 
-    def test_the_row_norm_is_what_the_schema_implies(self) -> None:
+    def test_the_row_norm_is_derived_from_the_schema(self) -> None:
         assert quoted().row_norm == math.sqrt(4 + 1)  # age, sex, color, only; the intercept
         assert quoted(row_norm=1.0).row_norm == 1.0
         assert quoted(row_norm=1e6).row_norm == math.sqrt(4 + 1)
@@ -105,7 +105,7 @@ def test_a_method_is_resolved_once(method_name: str, monkeypatch: pytest.MonkeyP
 
 
 class TestPrice:
-    def test_states_what_is_asked_with_how_much_noise(self) -> None:
+    def test_a_quote_states_the_queries_and_their_noise(self) -> None:
         quote = quoted(method={"name": "dp_gd", "steps": 50})
         query, *moments = quote.queries
         assert (query.name, query.count, query.mechanism) == ("gradient", 50, {"name": "gaussian"})
@@ -150,14 +150,14 @@ class TestPrice:
         code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
         assert (code, "standardizes rows itself" in text) == ("unsupported_combination", True)
 
-    def test_auto_keeps_a_slope_limit_for_numbers_and_says_how(self) -> None:
+    def test_auto_keeps_a_slope_limit_for_numbers_and_states_the_reason(self) -> None:
         quote = quoted(target="age", features=["sex", "color"], slope_limit=0.25)
         assert (quote.method.name, quote.slope_limit) == ("dp_gd", 0.25)
         assert quote.gradient_bound == 0.25 * quote.row_norm
         assert "adaptive_gd" in quote.reason
         assert quoted(target="age", features=["sex", "color"]).method.name == "adaptive_gd"
 
-    def test_a_problem_that_there_is_none_of_is_refused(self) -> None:
+    def test_a_degenerate_problem_is_refused(self) -> None:
         code, text = refused(domain={"name": "simplex"}, features=[])
         assert (code, "a single point" in text) == ("unsupported_combination", True)
         code, text = refused(row_norm=1e-300)
@@ -165,7 +165,7 @@ class TestPrice:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
-    def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
+    def test_the_quote_of_the_printed_form_states_its_larger_noise(self, name: str) -> None:
         printed, safeguarded = (
             quoted(method={"name": name, "form": f, "batch": 400}) for f in ("printed", "safeguarded")
         )
@@ -217,7 +217,7 @@ class TestForecast:
         assert long is not None
         assert long.seconds > 50 * short.seconds
 
-    def test_auto_says_why_and_samples_only_where_the_filter_can_pay(self) -> None:
+    def test_auto_states_its_reason_and_samples_only_if_the_filter_can_charge_it(self) -> None:
         huge: dict[str, Any] = {"features": ["age"], "privacy": {"epsilon": 1.0}}
         settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
         chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
@@ -262,7 +262,7 @@ class TestRefusals:
             ({"target": "color", "positive": "red", "loss": {"name": "softmax"}}, "body.positive"),
         ],
     )
-    def test_what_the_declaration_does_not_hold(self, changes: dict[str, Any], where: str) -> None:
+    def test_requests_that_do_not_fit_the_declaration(self, changes: dict[str, Any], where: str) -> None:
         code, text = refused(**changes)
         assert code == "invalid_request"
         assert where in text
@@ -291,10 +291,10 @@ class TestRefusals:
             "batch above n",
         ],
     )
-    def test_what_the_theory_does_not_cover(self, changes: dict[str, Any]) -> None:
+    def test_combinations_without_a_proof(self, changes: dict[str, Any]) -> None:
         code, text = refused(**changes)
         assert code == "unsupported_combination"
-        assert len(text) > 20, "it says why"
+        assert len(text) > 20, "the text states the reason"
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -304,13 +304,15 @@ class TestRefusals:
             ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),
         ],
     )
-    def test_a_loss_that_does_not_fit_is_told_what_does(self, changes: dict[str, Any], words: list[str]) -> None:
+    def test_the_error_about_an_unsuitable_loss_names_suitable_ones(
+        self, changes: dict[str, Any], words: list[str]
+    ) -> None:
         code, text = refused(**changes)
         assert code == "unsupported_combination"
         for word in words:
             assert word.lower() in text.lower()
 
-    def test_gaussian_noise_asked_for_by_name_under_pure(self) -> None:
+    def test_gaussian_noise_under_a_pure_filter(self) -> None:
         method = {"name": "output_perturbation", "noise": "gaussian"}
         code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method=method)
         assert code == "method_filter_mismatch"

@@ -15,7 +15,7 @@ GAPS = st.lists(st.floats(0.0, 3.0), min_size=1, max_size=200)
 
 
 @given(RATES, GAPS)
-def test_admits_its_rate_and_ten_seconds_of_it(rate: int, gaps: list[float]) -> None:
+def test_a_bucket_admits_its_rate_and_a_burst_of_ten_seconds(rate: int, gaps: list[float]) -> None:
     buckets, now, admitted = Buckets(rate), 1e5, 0
     for gap in gaps:
         now += gap
@@ -38,23 +38,23 @@ def test_a_caller_who_waits_as_requested_is_admitted(rate: int, gaps: list[float
                 assert not buckets.take("ada", now).wait_seconds
 
 
-def test_a_full_bucket_gives_what_it_says_and_no_more() -> None:
+def test_a_full_bucket_admits_its_quota_and_then_refuses() -> None:
     buckets = Buckets(3)
     admissions = [buckets.take("ada", 0.0) for _ in range(31)]
     assert [admission.remaining for admission in admissions] == [*range(29, -1, -1), 0]
     assert [bool(admission.wait_seconds) for admission in admissions] == [False] * 30 + [True]
-    assert not buckets.take("eve", 0.0).wait_seconds, "each has its own"
+    assert not buckets.take("eve", 0.0).wait_seconds, "each caller has a bucket"
 
 
-def test_what_a_request_has_cost_is_owed_and_waited_for() -> None:
+def test_a_caller_waits_until_the_cost_of_its_requests_is_refilled() -> None:
     buckets = Buckets(10)
     assert not buckets.take("ada", 0.0).wait_seconds
-    assert buckets.charge("ada", 149.0, 0.0).remaining == 0, "fifty more than there were"
+    assert buckets.charge("ada", 149.0, 0.0).remaining == 0, "the charge exceeds the quota by fifty"
     refused = buckets.take("ada", 0.0)
     assert abs(refused.wait_seconds - 5.1) < 1e-6
     assert buckets.take("ada", 5.0).wait_seconds
     assert not buckets.take("ada", 5.2).wait_seconds
-    assert not buckets.take("eve", 0.0).wait_seconds, "each pays for its own"
+    assert not buckets.take("eve", 0.0).wait_seconds, "callers pay for their own requests only"
 
 
 def test_tables_do_not_grow() -> None:
@@ -65,7 +65,7 @@ def test_tables_do_not_grow() -> None:
     assert [table.get(str(number)) for number in range(5)] == [0, None, None, 3, 4]
 
 
-def test_one_caller_has_so_many_answered_at_once() -> None:
+def test_the_simultaneous_requests_of_one_caller_are_limited() -> None:
     statuses: list[tuple[str, int]] = []
 
     async def main() -> None:
@@ -87,7 +87,7 @@ def test_one_caller_has_so_many_answered_at_once() -> None:
 
         asking = [asyncio.create_task(ask(host)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "::1")]
         await asyncio.sleep(0.01)
-        assert statuses == [("2001:db8::3", 429)], "one network of addresses is one"
+        assert statuses == [("2001:db8::3", 429)], "a network of addresses counts as one caller"
         release.set()
         await asyncio.gather(*asking)
         await ask("2001:db8::3")

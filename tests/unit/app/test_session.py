@@ -95,7 +95,7 @@ def _interleaved(database: Database) -> int:
 
 
 @pytest.mark.slow
-def test_two_processes_never_interleave_and_the_test_would_see_it(tmp_path: Path, database: Database) -> None:
+def test_two_processes_interleave_only_without_the_lock(tmp_path: Path, database: Database) -> None:
     url = f"sqlite:///{tmp_path}/purse.sqlite3"
     _two_processes(url, "locked")
     assert _counter(database) == 2 * ROUNDS
@@ -152,7 +152,7 @@ def test_read_cannot_write(database: Database) -> None:
     assert _counter(database) == 0
 
 
-def test_read_is_one_snapshot_and_waits_for_nobody(database: Database) -> None:
+def test_read_is_one_snapshot_and_does_not_wait_for_writers(database: Database) -> None:
     with database.read() as reader:
         assert reader.scalar(sa.text("select value from counter")) == 0
         with database.write() as writer:
@@ -162,7 +162,7 @@ def test_read_is_one_snapshot_and_waits_for_nobody(database: Database) -> None:
     assert _counter(database) == 7
 
 
-def test_what_is_asked_alone_is_what_is_committed(database: Database) -> None:
+def test_a_single_query_reads_committed_rows(database: Database) -> None:
     counter = sa.table("counter", sa.column("value", sa.Integer))
     question = sa.select(counter.c.value).where(counter.c.value > sa.bindparam("least", type_=sa.String))
     with database.write() as connection:
@@ -171,7 +171,7 @@ def test_what_is_asked_alone_is_what_is_committed(database: Database) -> None:
     assert [tuple(row) for row in asyncio.run(database.ask(question, {"least": "0"}))] == [(7,)]
 
 
-def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
+def test_a_single_query_raises_the_same_errors_as_a_transaction(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere: sa.Select[Any] = (
@@ -191,7 +191,7 @@ def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
         asyncio.run(database.ask(nowhere, {"who": ""}))
 
 
-def test_what_is_committed_is_on_the_disk(database: Database) -> None:
+def test_the_pragmas_make_committed_rows_durable(database: Database) -> None:
     with database.write() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -277,7 +277,7 @@ os.waitpid(child, 0)
 
 
 @pytest.mark.slow
-def test_whoever_is_forked_while_a_lock_is_held_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_process_forked_while_a_lock_is_held_does_not_keep_the_lock(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKED, tmp_path / "purse.sqlite3"], cwd=ROOT, check=True, timeout=PATIENCE)
 
 
@@ -287,7 +287,7 @@ def test_stamps_are_of_the_given_clock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "mysql://localhost/purse"])
-def test_only_databases_that_are_known(url: str) -> None:
+def test_an_unsupported_database_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="only sqlite"):
         Database(url)
 

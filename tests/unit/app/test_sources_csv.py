@@ -98,7 +98,7 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
     ],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} bytes",
 )
-def test_a_file_that_is_no_csv_is_refused_and_not_quoted(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_file_that_is_not_csv_is_refused_and_not_quoted(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason) as caught:
         read(tmp_path, content)
     assert SECRET not in str(caught.value)
@@ -116,7 +116,7 @@ def test_a_declared_column_that_is_not_there_once_is_named(tmp_path: Path, conte
     assert repr(COLUMNS[index].name) in caught.value.detail
 
 
-def test_what_would_unfold_too_far_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_too_many_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TooLarge, match="2 rows"):
         read(tmp_path, b"x,c\n" + b"1,red\n" * 3, most_bytes=47)
 

@@ -54,7 +54,9 @@ EXPECTED = [[0.25, 1.0], [-1.0, 0.0], [0.0, 3.0]]
         ({"nulls": ["NA", "-99"]}, "x,c\n2.5,dört; büş\n-10, red\n -99 ,NA\n"),
     ],
 )
-def test_a_dialect_says_what_the_default_one_says(tmp_path: Path, dialect: dict[str, Any], text: str) -> None:
+def test_a_file_in_any_dialect_is_read_as_in_the_default_one(
+    tmp_path: Path, dialect: dict[str, Any], text: str
+) -> None:
     assert read(tmp_path / "file", text.encode(), **dialect) == EXPECTED
 
 
@@ -67,14 +69,14 @@ def test_a_file_is_decoded_before_it_is_parsed(tmp_path: Path, encoding: str, mo
 
 
 @pytest.mark.parametrize("text", ["x", "x,c\n2.5,red\n"])
-def test_utf_16_says_in_which_order_its_bytes_are(tmp_path: Path, text: str) -> None:
-    """Without the mark at its beginning the file is refused, as one of another encoding is."""
+def test_utf_16_without_a_byte_order_mark_is_refused(tmp_path: Path, text: str) -> None:
+    """A file without the mark is refused like a file in another encoding."""
     with pytest.raises(Unreadable, match="UTF-16"):
         read(tmp_path / "file", text.encode("utf-16-le"), encoding="utf-16")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lambda text: pa.compress(text, "zstd", asbytes=True)])
-def test_a_packed_file_is_what_it_unfolds_to_and_no_more_than_may_be(tmp_path: Path, pack: Any) -> None:
+def test_a_packed_file_is_unpacked_up_to_the_size_limit(tmp_path: Path, pack: Any) -> None:
     text = "x,c\n" + "2.5,dört; büş\n-10,red\n,\n" * 5000
     assert read(tmp_path / "file", pack(text.encode())) == EXPECTED * 5000
     reading = Reading(COLUMNS, most_bytes=len(text.encode()) - 1)
@@ -191,7 +193,7 @@ def test_parts_of_a_date_are_those_of_the_calendar(moment: dt.datetime) -> None:
             assert math.isnan(parts[1])
 
 
-def test_what_is_no_moment_is_missing() -> None:
+def test_values_that_are_not_valid_times_are_missing() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: its NaT is not tried")
     east, west = (dt.timezone(dt.timedelta(hours=hours)) for hours in (3, -3))
     none = [
@@ -329,7 +331,7 @@ def test_columns_that_say_nothing_of_their_file_are_written_as_they_ever_were() 
     ],
 )
 @pytest.mark.parametrize("size", [64, 2**20])
-def test_what_is_wrong_with_a_file_is_said_with_its_line(
+def test_errors_of_a_file_name_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, line: int, size: int
 ) -> None:
     encoding = "windows-1252" if b"\x81" in content else "utf-8"
@@ -406,7 +408,7 @@ def test_each_value_has_one_fate(tmp_path: Path) -> None:
         (["n/a"], "Add texts that mean a missing value to the dialect's `nulls`."),
     ],
 )
-def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) -> None:
+def test_each_cure_states_what_to_do(tmp_path: Path, values: list[str], cure: str) -> None:
     [_, column] = counted(tmp_path / "file", "x,c\n" + "".join(f"1,{value}\n" for value in values)).columns
     assert column.outcomes[0].cure == f"The file contains {' and '.join(values)}. {cure}"
 

@@ -82,13 +82,13 @@ def test_a_number_with_an_origin_is_coded_from_there(coding: dict[str, Any], val
 
 
 @pytest.mark.parametrize(("value", "code"), [(5e-324, 0.0), (-1e-310, 0.0), (1e-91, 0.0), (1e-90, 1e-90), (-1.0, -1.0)])
-def test_no_code_is_so_near_to_0_that_products_with_it_take_longer(value: float, code: float) -> None:
-    """One record of subnormal numbers took twenty times the time of any other."""
+def test_very_small_codes_become_0(value: float, code: float) -> None:
+    """Products with subnormal numbers are slow: such a record once took twenty times as long as others."""
     column = NumberColumn(name="x", type="number", lower=-1.0, upper=1.0, origin=0.0)
     assert codes(encoder(column), [repr(value)]) == encode(column, [value]).tolist() == [code]
 
 
-def test_an_origin_lies_within_the_bounds_and_a_scale_goes_with_it() -> None:
+def test_an_origin_outside_the_bounds_or_a_scale_without_one_is_refused() -> None:
     wrongs: list[dict[str, Any]] = [{"origin": -1.0}, {"origin": 11.0}, {"scale": 2.0}, {"origin": 1.0, "scale": 0.0}]
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"origin|scale"):
@@ -111,7 +111,7 @@ def test_a_new_column_of_zeros_and_ones_is_coded_from_its_lower_end() -> None:
         *("5%", "$5", "1e99999999999999999999", "Inf", "1f", "1L", "(5)", "5-"),
     ],
 )
-def test_what_is_no_finite_decimal_becomes_the_default(text: str) -> None:
+def test_text_that_is_not_a_finite_decimal_becomes_the_default(text: str) -> None:
     assert codes(X, [text]) == [0.0]
     assert codes(encoder(number(default=2.5)), [text]) == [-0.5]
 
@@ -154,7 +154,7 @@ def test_a_category_is_its_position_and_other_comes_last(
     assert codes(C, values, kind) == expected
 
 
-def test_a_categorys_default_takes_the_place_of_other() -> None:
+def test_the_default_of_a_category_replaces_other() -> None:
     assert codes(encoder(category("a", "b", default="b")), ["a", "b", "x", None]) == [0, 1, 1, 1]
 
 

@@ -102,7 +102,7 @@ def test_a_type_that_would_be_a_guess_is_refused_by_the_columns_name(tmp_path: P
 
 
 @pytest.mark.parametrize("values", [pa.array([dt.date(2026, 1, 9)]), pa.array([dt.datetime(2026, 1, 9, 23)])])
-def test_of_dates_the_column_says_what_is_stored(tmp_path: Path, values: pa.Array) -> None:
+def test_a_column_of_dates_requires_the_part_to_store(tmp_path: Path, values: pa.Array) -> None:
     with pytest.raises(Mismatch, match="`date`"):
         read(tmp_path, pa.table({"c": values}), [C])
     parts = [X.model_copy(update={"name": part, "source": "c", "date": part}) for part in ("day", "month", "weekday")]
@@ -174,7 +174,7 @@ def test_a_column_name_that_is_not_utf8_makes_the_file_unreadable(
     assert caught.value.__suppress_context__
 
 
-def test_a_text_that_is_not_utf8_is_no_number_and_no_category(tmp_path: Path) -> None:
+def test_a_text_that_is_not_utf8_is_read_as_missing(tmp_path: Path) -> None:
     whole = raw(pa.table({"x": ["2.5", "QQ"], "c": ["red", "QQ"]}), use_dictionary=False)
     assert read(tmp_path, whole.replace(b"QQ", b"\xff\xfe"), [X, C]).tolist() == [[-0.5, 0.0], [0.0, 2.0]]
 
@@ -190,7 +190,9 @@ def test_an_announced_footer_beyond_the_limit_is_not_read(tmp_path: Path, monkey
         read(tmp_path, pa.table({"x": [1.0]}), [X])
 
 
-def test_a_row_group_that_unfolds_too_far_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_that_unfolds_to_too_many_bytes_is_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
     bomb = pa.table({"x": np.zeros(100_000), "c": np.arange(100_000)})
     how: dict[str, Any] = {"use_dictionary": False, "compression": "zstd"}
@@ -277,8 +279,8 @@ def test_the_sizes_of_the_pages_sum_to_that_of_the_footer(tmp_path: Path, versio
     assert len(read(tmp_path, whole, [X])) == 20_000
 
 
-def test_bytes_that_are_no_pages_are_unreadable() -> None:
-    """Whatever they are: no other error, and no page without an end."""
+def test_bytes_that_are_not_pages_are_unreadable() -> None:
+    """Random bytes raise no other error, and the iteration ends."""
     rng, ends = np.random.default_rng(5), 0
     for _ in range(3000):
         data = rng.bytes(int(rng.integers(1, 60)))
@@ -316,7 +318,7 @@ def test_of_ambiguous_page_headers_the_larger_size_counts() -> None:
             list(pages(wrong, 0, len(wrong)))
 
 
-def test_a_column_is_found_by_its_place_whatever_its_chunk_is_called(
+def test_a_column_is_found_by_its_position_for_any_name_of_its_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
@@ -331,7 +333,7 @@ def test_a_column_is_found_by_its_place_whatever_its_chunk_is_called(
         read(tmp_path, forged, [column])
 
 
-def test_so_many_pages_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pages_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MOST_PAGES", 3)
     table = pa.table({"x": np.arange(100.0)})
     with pytest.raises(TooLarge, match="3 pages"):
@@ -365,7 +367,7 @@ def test_a_text_that_is_too_long_is_refused_by_its_row_and_column(
     assert "xx" not in caught.value.detail
 
 
-def test_row_groups_whose_texts_are_large_are_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_with_large_texts_are_read_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MOST_TEXT_BYTES_AT_ONCE", 2000)
     words = [f"w{n}" for n in range(64)]
     column = CategoryColumn(name="c", type="category", categories=words)

@@ -40,7 +40,7 @@ def _twin(dialect: dict[str, Any]) -> tuple[Twin, DatasetSpec]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_file_is_read_back_as_what_was_drawn(dialect: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_of_a_twin_is_read_back_unchanged(dialect: dict[str, Any], tmp_path: Path) -> None:
     twin, spec = _twin(dialect)
     file = tmp_path / "twin.csv"
     file.write_bytes(b"".join(twins.csv_file(twin, 3, 2100)))
@@ -65,8 +65,8 @@ def test_a_samples_rows_are_written_as_they_were_read(dialect: dict[str, Any], t
     assert {*map(tuple, drawn.parted[1].codes(1, range(900)))} == {*map(tuple, rows[4::5])}
 
 
-def test_persons_are_made_for_the_rows_that_are_asked_for_alone() -> None:
-    """Not all rows of as many persons: at 4,096 each these were 2,000 times as many."""
+def test_persons_are_drawn_for_the_requested_rows_only() -> None:
+    """At 4,096 rows each, all rows of the persons would need 2,000 times the memory."""
     np.testing.assert_array_equal(twins.owners(5, 2000, 7, 2000), twins.owners(5, 2000, 7)[:2000])
     tracemalloc.start()
     try:
@@ -85,8 +85,8 @@ def test_the_same_seed_gives_the_same_rows_and_another_seed_others() -> None:
 
 
 @pytest.mark.slow
-def test_columns_are_as_their_laws_say_and_nothing_goes_together() -> None:
-    """Within five stds, or Kolmogorov's 2.6 / sqrt(n): of random numbers a few in a million would not be."""
+def test_columns_follow_their_laws_and_are_independent() -> None:
+    """Bounds are five stds, or Kolmogorov's 2.6 / sqrt(n). Random numbers exceed them a few times in a million."""
     twin, _ = _twin({})
     n = 20_000
     drawn = twin.codes(11, range(n))

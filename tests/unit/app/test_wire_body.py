@@ -39,7 +39,7 @@ def _refused(raw: bytes | str) -> ApiError:
     return problem
 
 
-def test_a_good_body_comes_through() -> None:
+def test_a_valid_body_is_parsed() -> None:
     text = '{"privacy": {"epsilon": 0.5, "delta": 1e-6}, "note": "ä 😀 \\ud83d\\ude00", "anything": {"a": [1, null]}}'
     expected = Message(privacy=Privacy(epsilon=0.5, delta=1e-6), note="ä 😀 😀", anything={"a": [1, None]})
     assert parse_json(Message, text) == expected
@@ -50,7 +50,7 @@ def test_a_good_body_comes_through() -> None:
     "literal",
     ["NaN", "Infinity", "-Infinity", "nan", "+1", "0x10", "0x1p-1", "1e", "1_0", "٣", "01", "1.", "'a'", "[1,]", ""],
 )
-def test_what_is_not_json_is_refused(literal: str) -> None:
+def test_text_that_is_not_json_is_refused(literal: str) -> None:
     assert _refused(_body(literal)).code == "invalid_request"
 
 

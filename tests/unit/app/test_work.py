@@ -92,7 +92,7 @@ def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
     asyncio.run(main())
 
 
-def test_a_caller_who_has_left_holds_the_slot_until_the_thread_ends() -> None:
+def test_a_cancelled_caller_keeps_its_slot_until_its_thread_ends() -> None:
     async def main() -> None:
         began, end, turns = threading.Event(), threading.Event(), Turns(1, 1)
 

@@ -46,7 +46,7 @@ def test_the_least_excess_is_nought_and_not_at_the_start(instance: Instance) -> 
 
 
 @pytest.mark.parametrize("kappa", [1.25, 1.5])
-def test_the_one_sided_slope_is_the_derivative_and_its_smooth_form_is_near(kappa: float) -> None:
+def test_the_smoothed_one_sided_slope_is_near_the_derivative(kappa: float) -> None:
     loss = one_sided(kappa).problem(N, 1.0).loss
     m = np.linspace(-1.0, 1.0, 4_001) + 1e-5
     for y in (-1.0, 1.0):

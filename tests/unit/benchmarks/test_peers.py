@@ -102,7 +102,7 @@ def test_a_tuned_peer_runs_again_with_its_setting_until_it_has_enough_runs(
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(10.0, 2), (1.5, 3), (0.5, 8), (0.01, 20)])
-def test_what_is_cheap_runs_more_often(seconds: float, runs: int) -> None:
+def test_cheap_fits_run_more_often(seconds: float, runs: int) -> None:
     assert len(peers._runs(lambda: (np.zeros(1), seconds), 2, None)) == runs
 
 
@@ -124,7 +124,7 @@ def test_a_setting_with_two_lucky_runs_is_not_chosen(monkeypatch: pytest.MonkeyP
     assert tuned.setting["rate"] in (0.03, 0.1)
 
 
-def test_a_setting_far_behind_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clearly_worse_setting_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[float] = []
 
     def opacus(*arguments: Any) -> tuple[np.ndarray, float]:
@@ -141,7 +141,7 @@ def test_a_setting_far_behind_is_run_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert looked == [1.0, 1.0, 1.4, 1.4, 1.6, 0.9, 0.9, *again]
 
 
-def test_without_their_environment_it_says_how_to_make_it(
+def test_the_report_without_the_environment_names_the_command_that_creates_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "PYTHON", tmp_path / "none")

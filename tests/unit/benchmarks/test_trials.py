@@ -9,7 +9,7 @@ from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectiveP
 from benchmarks.trials import _noise, _summed
 
 
-def test_one_band_is_independent_noise_whose_running_sums_grow_like_its_root() -> None:
+def test_the_noise_of_one_band_grows_like_the_root_of_the_steps() -> None:
     assert _summed(1, 50) == pytest.approx(math.sqrt(np.mean(np.arange(1, 51))))
 
 
@@ -24,7 +24,7 @@ def test_bands_are_the_noise_of_the_factored_summation() -> None:
     assert _summed(bands, steps) < _summed(1, steps)
 
 
-def test_a_profile_takes_less_noise_than_the_curve_and_no_less_than_one_gaussian_answer() -> None:
+def test_the_noise_of_a_profile_is_between_that_of_one_gaussian_answer_and_of_the_curve() -> None:
     for epsilon in (0.2, 1.0):
         curve, profile = (
             _noise(epsilon, kind(math.expm1(0.1 * epsilon)), 1e-6)

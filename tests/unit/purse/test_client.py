@@ -147,7 +147,7 @@ def test_every_request_carries_the_token() -> None:
 
 
 @pytest.mark.slow
-def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections() -> None:
+def test_submit_repeats_lost_requests_with_the_same_idempotency_key() -> None:
     keys, bodies = [], []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -171,7 +171,7 @@ def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections
 
 
 @pytest.mark.slow
-def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
+def test_an_unreachable_server_is_reported_after_four_attempts() -> None:
     tried = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -183,13 +183,13 @@ def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
             purse.datasets.get("ds_a")
         assert len(tried) == 4
         with pytest.raises(Unreachable):
-            purse.tokens.create("bob", "analyst")  # twice could make two tokens
+            purse.tokens.create("bob", "analyst")  # a repeated request could create two tokens
         assert tried[4:] == ["POST"]
         with pytest.raises(Unreachable, match="mine"):  # the key that repeats the request without a second charge
             purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY, idempotency_key="mine")
 
 
-def test_certificates_are_read_where_a_server_shows_one_and_none_is_ever_taken_unseen(
+def test_certificates_are_loaded_for_https_only_and_always_verified(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read = list[str]()
@@ -276,7 +276,7 @@ def test_a_refused_declaration_names_its_columns_and_no_positions() -> None:
     assert [violation.where for violation in refused.value.violations] == expected
 
 
-def test_an_error_that_is_no_problem_document_is_said_to_be_one() -> None:
+def test_an_error_that_is_not_a_problem_document_is_an_unexpected_response() -> None:
     with _client(lambda _request: httpx.Response(502, text="<html>proxy</html>")) as purse:
         with pytest.raises(ProblemError) as failed:
             purse.keys()
@@ -328,7 +328,7 @@ def test_lists_are_read_to_their_last_page_and_unknown_fields_of_a_newer_server_
         assert [token.id for token in purse.tokens.list()] == ["tok_0", "tok_1", "tok_2"]
 
 
-def test_a_dataset_goes_by_its_name_and_a_name_stands_for_what_goes_by_it() -> None:
+def test_a_dataset_may_be_given_by_its_name_if_the_name_is_unique() -> None:
     bodies = []
     twice = [_dataset("ds_1", "census"), _dataset("ds_2", "twins"), _dataset("ds_3", "twins")]
 
@@ -451,7 +451,7 @@ def test_result_of_a_failed_job_is_an_error_and_of_a_finished_one_needs_no_strea
     assert len(story.resumed) == 1
 
 
-def test_result_gives_up_in_time_and_the_job_goes_on() -> None:
+def test_result_raises_after_its_timeout_and_the_job_continues() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/events"):
             return httpx.Response(200, stream=Broken(_event("running", 1)))
@@ -581,7 +581,7 @@ def test_a_twin_is_bytes_and_a_frame() -> None:
     assert frame.to_dict("list") == {"age": [1, 2], "x": [0.5, 1.5]}
 
 
-def test_what_the_blocking_client_shows_is_what_it_returns() -> None:
+def test_the_annotations_of_the_blocking_client_are_the_types_that_it_returns() -> None:
     for method in (client_module.Jobs.submit, client_module.Jobs.get):
         assert inspect.signature(method).return_annotation is client_module.JobHandle
     assert not any(map(inspect.iscoroutinefunction, vars(client_module.Jobs).values()))
@@ -643,7 +643,7 @@ def test_an_interrupt_while_waiting_reaches_the_caller_and_closes_the_stream() -
 
 
 @pytest.mark.slow
-def test_events_that_nobody_reads_on_close_their_stream() -> None:
+def test_abandoned_events_close_their_stream() -> None:
     stream = Watched(_event("running", 3))
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -1026,14 +1026,14 @@ class TestRetryAfter:
             server.quote(is_async)
         assert (server.calls, server.slept) == (1, [])
 
-    def test_not_where_nothing_asks_to_wait(self, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+    def test_does_not_wait_after_other_errors(self, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
         server = _Waits(monkeypatch, 1, "5", 500)
         with pytest.raises(ProblemError):
             server.quote(is_async)
         assert server.slept == []
 
 
-def test_what_must_not_be_sent_twice_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_is_not_sent_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     server = _Waits(monkeypatch, 1, "5")
     with _client(server) as purse, pytest.raises(ProblemError) as raised:
         purse.datasets.upload(BytesIO(b"a\n1\n"), spec=SPEC)
@@ -1075,8 +1075,8 @@ def test_a_refused_stream_is_the_servers_problem_on_an_event_loop_too() -> None:
 
 
 @pytest.mark.parametrize("step", [".", ".."])
-def test_a_name_that_is_a_step_in_a_path_is_asked_for_nowhere(step: str) -> None:
-    """Or to withdraw such a person's grant would delete the dataset."""
+def test_dot_and_dot_dot_are_refused_as_names_in_paths(step: str) -> None:
+    """Otherwise withdrawing the grant of `..` would delete the dataset."""
     with pytest.raises(ValueError, match="Use the id"):
         api_path("datasets", "ds_a", "grants", step)
     assert api_path("datasets", "ds_a", "grants", "a.b/..") == "/v1/datasets/ds_a/grants/a.b%2F.."

@@ -141,7 +141,7 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
         ({"epsilon": 0.0}, "epsilon must lie in"),
     ],
 )
-def test_what_is_not_declared_is_refused_and_nothing_is_charged(changed: dict[str, Any], says: str) -> None:
+def test_a_missing_declaration_is_refused_before_the_charge(changed: dict[str, Any], says: str) -> None:
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match=says):
@@ -190,7 +190,7 @@ def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["random_state", "C", "class_weight", "max_iter"])
-def test_a_parameter_of_scikit_learn_is_refused_with_what_to_use_instead(name: str) -> None:
+def test_the_error_about_a_parameter_of_scikit_learn_names_the_alternative(name: str) -> None:
     assert "random_state" not in purse.PrivateLogisticRegression().get_params()
     with pytest.raises(TypeError, match=rf"^PrivateLinearSVC does not have {name}: "):
         _svc(**{name: 1})
@@ -448,7 +448,7 @@ def test_a_refused_first_fit_leaves_no_model() -> None:
 
 
 @pytest.mark.parametrize(("kind", "delta"), [("gdp", 1e-7), ("rdp", 1e-7), ("pure", 0.0)])
-def test_an_accountant_has_the_filter_that_is_asked_for(kind: Any, delta: float) -> None:
+def test_an_accountant_has_the_requested_filter(kind: Any, delta: float) -> None:
     X, y = _rows()
     accountant = purse.BudgetAccountant(2.0, delta, filter=kind)
     model = _logistic(accountant=accountant, method="auto", epsilon=0.5).fit(X, y)

@@ -86,20 +86,22 @@ def test_a_workbook_of_several_sheets_requires_the_name_of_a_sheet(tmp_path: Pat
     ("value", "dialect"),
     [("\u4e2d", {"encoding": "latin-1"}), ("a;b", {"quote": "", "delimiter": ";"})],
 )
-def test_what_the_dialect_cannot_say_is_refused_with_its_line(value: str, dialect: Any, tmp_path: Path) -> None:
+def test_a_value_that_the_dialect_cannot_express_is_refused_with_its_line(
+    value: str, dialect: Any, tmp_path: Path
+) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"a": [["x", "y"], [1, 1], [value, 1]]})
     with pytest.raises(ValueError, match="line 3") as refused, readable(file, Dialect(**dialect)):
         pass
     assert value not in str(refused.value)
 
 
-def test_a_time_that_the_format_has_no_place_for_is_no_date(tmp_path: Path) -> None:
+def test_a_time_that_does_not_fit_the_date_format_is_written_in_full(tmp_path: Path) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"a": [["x"], [dt.datetime(2020, 1, 31, 12, 30)]]})
     with readable(file) as plain:
         assert plain.read_text().split() == ["x", "2020-01-31T12:30:00"]
 
 
-def test_what_is_no_workbook_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_a_workbook_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "stays.xlsx"
     file.write_bytes(b"x,y\n1,2\n")
     with pytest.raises(ValueError, match="as a workbook"), readable(file):

@@ -31,7 +31,7 @@ AGE, WARD, SEX = {"column": "age"}, {"column": "ward"}, {"column": "sex"}
     ],
     ids=str,
 )  # fmt: skip
-def test_a_formula_stands_for_terms(text: str, terms: list[list[dict[str, Any]]]) -> None:
+def test_a_formula_is_converted_to_terms(text: str, terms: list[list[dict[str, Any]]]) -> None:
     by_degree = sorted(terms, key=len)
     assert sorted((own["factors"] for own in formula(text)["terms"]), key=len) == by_degree
     assert formula(f"`has returned` ~ {text}") == {"target": "has returned"} | formula(text)

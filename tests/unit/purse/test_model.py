@@ -57,7 +57,7 @@ def _model(link: str) -> Model:
 LINKS = ("logistic", "softmax", "sign", "identity", "log")
 
 
-def test_coefficients_have_names_and_a_summary_tells_them() -> None:
+def test_coefficients_have_names_and_are_in_the_summary() -> None:
     model = _model("logistic")
     assert isinstance(model.coefficients[0], float)
     assert list(model.named) == [
@@ -77,7 +77,7 @@ def test_coefficients_have_names_and_a_summary_tells_them() -> None:
     assert "low" in several.summary()
 
 
-def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None:
+def test_the_error_about_an_unknown_or_missing_column_names_it() -> None:
     model = _model("logistic")
     with pytest.raises(ValueError, match=r"Missing columns: stays\."):
         predict(model, [{"age": 1, "sex": "f", "town": "a"}])
@@ -179,7 +179,7 @@ def test_a_frame_that_the_dialect_cannot_say_is_refused_with_its_line(dialect: D
 
 
 @pytest.mark.slow
-def test_what_pandas_calls_missing_is_missing() -> None:
+def test_missing_values_of_pandas_are_missing() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: frames of it are not tried")
     frame = pandas.DataFrame({"n": pandas.array([1, None], dtype="Int64"), 2: ["x", None]})
     assert columns(frame) == {"n": [1, None], "2": ["x", None]}

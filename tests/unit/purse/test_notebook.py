@@ -43,7 +43,7 @@ def test_the_last_value_of_a_notebook_cell_is_one_line_without_secrets(
 
 
 @pytest.mark.parametrize("rows", [[1, 2], "age", {3: "a"}.values(), [{"age": 1}, "age"]])
-def test_what_is_no_table_is_told_what_one_is(rows: Any) -> None:
-    """A row of a frame, say, which is a list of its values."""
+def test_the_error_about_rows_that_are_not_a_table_names_the_accepted_form(rows: Any) -> None:
+    """An example is a row of a frame, which is a list of values."""
     with pytest.raises(ValueError, match="list of mappings"):
         columns(rows)

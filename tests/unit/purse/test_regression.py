@@ -128,7 +128,7 @@ def category(name: str, *levels: str) -> CategoryColumn:
     return CategoryColumn(name=name, type="category", categories=list(levels))
 
 
-def test_columns_whose_table_could_not_be_published_are_refused() -> None:
+def test_columns_with_ambiguous_terms_or_extreme_bounds_are_refused() -> None:
     ward, long = category("ward", "north", "south"), category("w" * 200, "c" * 500)
     assert refusal([column("age"), ward, long], None) is None
     assert TableRow.model_validate(row(f"{long.name} = {long.categories[0]}", None)).reason is not None
@@ -210,7 +210,7 @@ def test_a_count_is_a_number_from_0_without_an_origin() -> None:
         assert count_refusal(wrong)
 
 
-def test_a_model_without_a_table_says_how_to_get_it() -> None:
+def test_the_error_of_a_model_without_a_table_names_the_setting() -> None:
     plain = model(table=None, covariance=None, inference=None)
     with pytest.raises(ValueError, match="inference=True"):
         Regression.of(plain)

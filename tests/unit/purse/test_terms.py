@@ -238,7 +238,7 @@ def numeric_factors(draw: st.DrawFn, name: str) -> tuple[NumberColumn, dict[str,
 
 @settings(max_examples=100)
 @given(numeric_factors("a"), numeric_factors("b"), st.booleans())
-def test_no_stored_code_overflows_or_is_subnormal_on_its_way(
+def test_no_feature_overflows_or_is_subnormal(
     a: tuple[NumberColumn, dict[str, Any]], b: tuple[NumberColumn, dict[str, Any]], is_single: bool
 ) -> None:
     """A feature that is not a number, and a subnormal number, would let the time of a job depend on a record."""
