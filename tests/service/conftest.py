@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
 from app.main import create_app
+from app.operations import readiness
 from app.persistence.clock import Clock
 from app.settings import Settings
 from tests.support import compiled
@@ -22,6 +23,14 @@ from tests.support.service import STEWARD, UNHURRIED, Service
 compiled.share()
 
 MakeService = Callable[..., AbstractContextManager[Service]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_readiness() -> Iterator[None]:
+    """A database on a slow machine is not reported as one that hangs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readiness, "_CHECK_TIMEOUT_SECONDS", PATIENCE)
+        yield
 
 
 @contextmanager
