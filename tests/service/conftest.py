@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
+from app.ledger import checkpoints
 from app.main import create_app
 from app.operations import readiness
 from app.persistence.clock import Clock
@@ -26,9 +27,10 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _patient_readiness() -> Iterator[None]:
-    """A database on a slow machine is not reported as one that hangs."""
+def _undisturbed() -> Iterator[None]:
+    """Keep servers from settling expired sessions in the middle of a test, and from reporting a slow database."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "FIRST_SECONDS", 10 * PATIENCE)
         patch.setattr(readiness, "_CHECK_TIMEOUT_SECONDS", PATIENCE)
         yield
 
