@@ -6,15 +6,17 @@ Every ledger and receipt is valid, or has one systematic change, with all hashes
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from html import unescape
+from itertools import product
 from typing import Any, get_args
 
 import pytest
 from playwright.sync_api import Browser
 
-from accounting import Unit
-from accounting.errors import AccountingError, ReceiptInvalid
+from accounting import Privacy, Unit
+from accounting.errors import AccountingError, OutOfRange, ReceiptInvalid
+from accounting.filter import Filter, Kind
 from accounting.mechanisms import (
     Exponential,
     Gaussian,
@@ -38,13 +40,15 @@ from accounting.records.chain import Entry, from_lines, to_lines
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical_text
 from accounting.records.entries import EntryKind
+from accounting.records.events import Opened
 from accounting.records.offline import verify_ledger, verify_receipt
 from accounting.records.signing import sign_json
 from app.pages.static_files import FOLDER
 from tests.support import ledgers, sessions
 from tests.support.javascript import Module, in_page
+from tests.support.ledgers import relinked
 from tests.support.receipts import KEY, KEYS, MODEL, make
-from tests.support.tampering import changes, tampered, valid_ledgers
+from tests.support.tampering import changes, ledger_of, tampered, valid_ledgers
 
 LEDGERS = valid_ledgers()
 DISTINCT_ENTRIES = list(
@@ -117,6 +121,28 @@ def test_a_changed_ledger_is_refused_by_both_or_by_neither(ledger: Module, name:
         is_open = reason is not None and not_checked(reason)
         assert is_open or ("error" in answer) is (reason is not None), (reason, answer, case)
     assert min(verdicts[True], verdicts[False]) > 50
+
+
+def test_thresholds_of_budgets_are_those_of_python(ledger: Module) -> None:
+    """The largest thresholds are accepted at any epsilon and delta, and a threshold that is larger is refused."""
+    cases, holds = list[list[Entry]](), list[bool]()
+    for kind, epsilon, exponent in product(get_args(Kind), (1e-3, 0.02, 0.4, 1.0, 7.3, 40.0, 100.0), range(2, 13, 2)):
+        delta = 0.0 if kind == "pure" else 10.0**-exponent
+        for slack in (0.0, delta / 8) if kind == "rdp" else (0.0,):
+            try:
+                rule = Filter.open(kind, Privacy(epsilon, delta), slack)
+            except OutOfRange:
+                continue
+            opening = ledger_of(Opened("d1", 20_000, rule))[0]
+            tops = rule.thresholds
+            for i, top in ((0, tops[0]), *((i, top + 3 + top // 10**8) for i, top in enumerate(tops))):
+                raised = [*map(str, tops[:i]), str(top), *map(str, tops[i + 1 :])]
+                body = opening.body | {"filter": opening.body["filter"] | {"thresholds": raised}}
+                cases.append(relinked([replace(opening, body=body)]))
+                holds.append(top == tops[i])
+    assert [refusal(case) is None for case in cases] == holds
+    found = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
+    assert ["error" not in answer for answer in found] == holds
 
 
 def of_queries(*queries: PlannedQuery, epsilon: float = 50.0, delta: float = 1e-6, **more: Any) -> receipt.Receipt:

@@ -47,7 +47,7 @@ OWN = st.sampled_from(
 NAMES = st.sampled_from(["gaussian", "poisson_gaussian", "parallel", "resampled", "svrg_step", "last_iterate"])
 VALUES = JSON | NAMES | st.integers(1, 9) | st.floats(0.1, 1.0) | NAMES.map(lambda name: {"name": name})
 SIMILAR_DOCUMENTS = st.dictionaries(OWN, VALUES) | st.builds(
-    lambda own, more: {"name": "q", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0} | own | more,
+    lambda own, extra: {"name": "q", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0} | own | extra,
     st.fixed_dictionaries({"mechanism": NAMES}),
     st.dictionaries(OWN, VALUES, max_size=3),
 )

@@ -202,10 +202,10 @@ def as_before(mechanism: WithoutReplacement, z: float, relation: str = "replace_
     """Return the cost that was stated under either relation before null records had a pair of their own."""
     mu = (1.0 if relation == "zero_out" else 2.0) / z
     replacement_loss, loss = WithoutReplacementLoss(mechanism.rate, 2 / z), None
-    return Curves(partial(_least, mechanism, z, mu), gdp_bound=mu, losses=(replacement_loss,), rough=loss)
+    return Curves(partial(_smaller_curve, mechanism, z, mu), gdp_bound=mu, losses=(replacement_loss,), rough=loss)
 
 
-def _least(mechanism: WithoutReplacement, z: float, mu: float, orders: list[float]) -> np.ndarray:
+def _smaller_curve(mechanism: WithoutReplacement, z: float, mu: float, orders: list[float]) -> np.ndarray:
     return np.minimum(CURVES(mechanism, z).rdp(orders), np.asarray(orders) * mu * mu / 2)
 
 
