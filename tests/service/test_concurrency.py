@@ -24,6 +24,7 @@ from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.insides import attempts_of
+from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
 from tests.support.unfenced import held_by_anybody
 from tests.support.world import World, output, run_out
@@ -83,12 +84,14 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     fit = _admitted_one_by_one(world, dataset)
     priced = world.priced(dataset)
+    all_read = threading.Barrier(CLIENTS, timeout=PATIENCE)
 
     def submit(_number: int) -> bool:
         cost = priced.cost
         assert cost is not None
         with world.database.read() as connection:
             stale = ledger.load_state(connection, dataset)
+        all_read.wait()  # otherwise each thread may write before the next one reads
         assert stale is not None
         if not priced.outlook(Standing(stale)).fits:
             return False
@@ -101,7 +104,7 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
             connection.execute(sa.update(ledgers).where(ledgers.c.id == dataset).values(state=text))
         return True
 
-    assert sum(_at_once(submit)) > fit
+    assert sum(_at_once(submit)) == CLIENTS > fit
     with world.database.read() as connection:
         state = ledger.load_state(connection, dataset)
     assert state is not None

@@ -130,9 +130,9 @@ def test_a_table_is_in_the_units_of_the_file(
         assert abs(row["estimate"] - true) < 5 * row["std_error"]
         assert row["lower"] < row["estimate"] < row["upper"]
         assert row["std_error"] ** 2 == pytest.approx(row["sampling_error"] ** 2 + row["noise_error"] ** 2)
-    for term in ("ward = closed", "ward = (other)"):
-        assert (rows[term]["resolved"], rows[term]["estimate"], rows[term]["reference"]) == (False, None, "north")
-        assert rows[term]["reason"]  # the noisy count is usually too small; otherwise noise hides the coefficient
+    for term in ("ward = closed", "ward = (other)"):  # without rows; once in ten thousand tables, noise passes for some
+        assert rows[term]["reference"] == "north"
+        assert rows[term]["resolved"] == (rows[term]["estimate"] is not None) == (not rows[term]["reason"])
     variances = [row["std_error"] ** 2 for row in model["table"] if row["resolved"]]
     assert np.diag(model["covariance"]) == pytest.approx(variances)
     assert [test["column"] for test in model["inference"]["joint_tests"]] == ["ward"]
