@@ -172,7 +172,8 @@ def _grid(losses: Losses, coarseness: float) -> _Grid | None:
     if not 0 < total <= _MOST_LOSSES:
         return None
     error = _FFT_ERROR + _FFT_ERROR_PER_USE * total
-    exact, bounded = _merged(losses), _merged(_gaussian_bounds(losses))
+    exact = _merged(losses)
+    bounded = _merged(_gaussian_bounds(losses))
     for merged, typical_loss in ((exact, _smallest_loss), (bounded, _smallest_loss), (bounded, _mean_loss)):
         interval = _interval(merged, coarseness, typical_loss)
         if interval is not None:
@@ -184,7 +185,8 @@ def _interval(losses: Losses, coarseness: float, typical_loss: Callable[[Losses]
     """Return a twelfth of the typical loss of one answer, which costs about 0.03 % of epsilon, or more if needed."""
     if any(loss.shift > _LARGEST_SHIFT for loss, _ in losses):
         return None
-    widest, total = max(loss.widest for loss, _ in losses), _typical_total(losses)
+    widest = max(loss.widest for loss, _ in losses)
+    total = _typical_total(losses)
     for factor in _GRID_FACTORS:
         interval = coarseness * factor * min(1e-2, typical_loss(losses) / 12)
         if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED_CELLS:

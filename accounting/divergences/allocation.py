@@ -239,13 +239,15 @@ def conditioned_rdp(
     if 1 / noise_multiplier > _LARGEST_SHIFT:
         return None
     epsilons, masses, infinity = knots(mechanism, noise_multiplier, relation=relation)
-    losses, upper = np.concatenate([-epsilons[:0:-1], epsilons]), np.concatenate([masses[1, :0:-1], masses[0]])
+    losses = np.concatenate([-epsilons[:0:-1], epsilons])
+    upper = np.concatenate([masses[1, :0:-1], masses[0]])
     beyond = infinity + np.append(np.cumsum(upper[::-1])[::-1][1:], 0.0)  # P(loss above this one)
     cuts = np.flatnonzero(beyond * _ROUNDING <= slack)
     if len(cuts) == 0:
         return None
     end = int(cuts[0]) + 1
-    a, log_kept = np.asarray(orders, dtype=float), math.log1p(-float(beyond[end - 1]) * _ROUNDING)
+    a = np.asarray(orders, dtype=float)
+    log_kept = math.log1p(-float(beyond[end - 1]) * _ROUNDING)
     moments = logsumexp(np.outer(a - 1, losses[:end]), b=upper[:end], axis=1)
     return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 

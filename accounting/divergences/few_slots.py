@@ -39,7 +39,8 @@ def _expectation(law: SlotLaw, slots: int, kappa: float) -> float:
     values = np.append(0.0, np.cumsum(np.diff(knots) * np.cumsum(law.masses[:0:-1])))
     for n in range(2, slots + 1):
         places = np.array([goal]) if n == slots else goal + x if n == slots - 1 else -n * x[::-1]
-        knots, values = np.append(knots, knots[-1] + 4 * reach), np.append(values, values[-1] + 4 * reach)
+        knots = np.append(knots, knots[-1] + 4 * reach)
+        values = np.append(values, values[-1] + 4 * reach)
         knots -= np.abs(knots) * SUM_ROUNDING  # raises e_n by more than the rounding of its argument can lower it
         knots, values = places, np.interp(np.add.outer(places, x), knots, values) @ law.masses
     return float(values[0])

@@ -22,7 +22,8 @@ def renyi(epsilon: float, orders: Sequence[float]) -> NDArray[np.float64]:
     a = np.asarray(orders, dtype=float)
     up, down = (a - 1) * epsilon, -a * epsilon
     w, v = a / (2 * a - 1), (a - 1) / (2 * a - 1)  # the mean of up and down is 0 and is taken out
-    clipped_up, clipped_down = np.minimum(up, 1.0), np.maximum(down, -1e3)
+    clipped_up = np.minimum(up, 1.0)
+    clipped_down = np.maximum(down, -1e3)
     for_small = np.log1p(w * (np.expm1(clipped_up) - clipped_up) + v * (np.expm1(clipped_down) - clipped_down))
     for_large = np.logaddexp(np.log(w) + up, np.log(v) + down)
     exact = np.where((up <= 1) & (down >= -1e3), for_small, for_large) / (a - 1) * _ROUNDING

@@ -85,7 +85,8 @@ def _gaussian_masses(mu: float, interval: float) -> Masses:
     lowest = math.floor((mu * mu / 2 - _TAIL_QUANTILE * mu) / interval)
     highest = math.ceil((mu * mu / 2 + _TAIL_QUANTILE * mu) / interval)
     x = np.divide(np.arange(lowest, highest + 1) * interval - mu * mu / 2, mu)
-    upper, lower = mass(x[:-1], x[1:]), mass(np.add(x[:-1], mu), np.add(x[1:], mu))
+    upper = mass(x[:-1], x[1:])
+    lower = mass(np.add(x[:-1], mu), np.add(x[1:], mu))
     return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
 
 
@@ -106,10 +107,8 @@ def two_sided(interval: float, positive: Side, negative: Side, zero: float = 0.0
 
     A pair that is its own mirror image has one side twice. `zero` is the mass of the loss 0.
     """
-    p, q = (
-        np.concatenate([negative.lower[::-1], positive.upper]),
-        np.concatenate([negative.upper[::-1], positive.lower]),
-    )
+    p = np.concatenate([negative.lower[::-1], positive.upper])
+    q = np.concatenate([negative.upper[::-1], positive.lower])
     return connect_the_dots(interval, -len(negative.upper), p, q, negative.lower_beyond, positive.upper_beyond, zero)
 
 
@@ -136,7 +135,8 @@ def connect_the_dots(
 def mass(low: Vector, high: Vector) -> Vector:
     """Return Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
     positive = low > 0
-    a, b = np.where(positive, -high, low), np.where(positive, -low, high)
+    a = np.where(positive, -high, low)
+    b = np.where(positive, -low, high)
     return np.asarray(ndtr(b) - ndtr(a))
 
 

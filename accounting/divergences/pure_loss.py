@@ -72,7 +72,8 @@ class PureLoss:
         """Return the masses of the losses that are not negative, exact in each cell, and of their mirror images."""
         edges = np.minimum(np.arange(math.floor(self.epsilon / interval) + 2) * interval, self.epsilon)
         growth = (1 - self.ends) / (2 * math.sinh(self.epsilon / 2)) * -np.expm1(-np.diff(edges) / 2)
-        upper, lower = growth * np.exp(edges[1:] / 2), growth * np.exp(-edges[:-1] / 2)
+        upper = growth * np.exp(edges[1:] / 2)
+        lower = growth * np.exp(-edges[:-1] / 2)
         upper[-1] += self.ends / (1 + math.exp(-self.epsilon))
         lower[-1] += self.ends / (1 + math.exp(self.epsilon))
         side = Side(upper, lower, 0.0, 0.0)

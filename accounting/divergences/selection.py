@@ -82,8 +82,10 @@ class BestOfProfile:
 @lru_cache(maxsize=256)
 def _log_factor(mu: float, orders: tuple[float, ...]) -> Vector:
     """Return ln S at each order, from above: on a grid, with a second derivative of at most 1/2 + (b - 1) mu."""
-    shifted, base = _log_half(_GRID + mu), _log_half(_GRID)
-    shifted_below, base_below = _log_half(np.array([mu - _EDGE]))[0], -math.log(2.0)
+    shifted = _log_half(_GRID + mu)
+    base = _log_half(_GRID)
+    shifted_below = _log_half(np.array([mu - _EDGE]))[0]
+    base_below = -math.log(2.0)
     log_factors = np.empty(len(orders))
     for k, b in enumerate(orders):
         inside = float((b * shifted - (b - 1) * base).max()) + _GRID_ERROR * (0.5 + (b - 1) * mu)

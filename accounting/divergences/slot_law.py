@@ -78,7 +78,8 @@ def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tup
     N(c, 1) and N(-c, 1); and the probability below and above all edges.
     """
     y = _cells(-_REACH - c, _REACH + c, c)
-    up, down = np.exp(c * y - c * c / 2), np.exp(-c * y - c * c / 2)
+    up = np.exp(c * y - c * c / 2)
+    down = np.exp(-c * y - c * c / 2)
     chances = (mass(y[:-1] + shift, y[1:] + shift) for shift in (0.0, -c, c))
     return y, up, down, *chances, (float(ndtr(y[0])), float(ndtr(-y[-1])))  # type: ignore[return-value]
 
@@ -86,18 +87,24 @@ def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tup
 def ordered(c: float, gamma: float) -> SlotLaw:
     """Return the law of (a - gamma)_+ and, separately, 1 - gamma a if a > 1/gamma; a = e^(mu y - mu^2/2), mu = 2c."""
     mu, middle = 2 * c, math.log(gamma) / (2 * c)
-    high, low = _cells(c + middle, _REACH + mu, mu), _cells(c - middle, _REACH + mu, mu)
-    a, b = np.exp(mu * high - mu * mu / 2), np.exp(mu * low - mu * mu / 2)
-    above, below = np.append(0.0, (a - gamma)[1:]), np.append(0.0, (1 - gamma * b)[1:])[::-1]
-    chance, mean = mass(high[:-1], high[1:]), mass(high[:-1] - mu, high[1:] - mu)
+    high = _cells(c + middle, _REACH + mu, mu)
+    low = _cells(c - middle, _REACH + mu, mu)
+    a = np.exp(mu * high - mu * mu / 2)
+    b = np.exp(mu * low - mu * mu / 2)
+    above = np.append(0.0, (a - gamma)[1:])
+    below = np.append(0.0, (1 - gamma * b)[1:])[::-1]
+    chance = mass(high[:-1], high[1:])
+    mean = mass(high[:-1] - mu, high[1:] - mu)
     upper = _spread(above, chance, mean - gamma * chance)
-    chance, mean = mass(low[:-1], low[1:]), mass(low[:-1] - mu, low[1:] - mu)
+    chance = mass(low[:-1], low[1:])
+    mean = mass(low[:-1] - mu, low[1:] - mu)
     lower = _spread(below, chance[::-1], (chance - gamma * mean)[::-1])
     lower[0] += ndtr(-low[-1])
     upper[0] += lower[-1] + mass(-high[:1], low[:1])[0]
     upper[-1] += ndtr(-high[-1])
     terms = max(np.max((a + gamma)[1:] / np.diff(above)), np.max((1 + gamma * b)[1:] / np.diff(below)[::-1]))
-    points, masses = np.concatenate([below[:-1], above]), np.concatenate([lower[:-1], upper])
+    points = np.concatenate([below[:-1], above])
+    masses = np.concatenate([lower[:-1], upper])
     return SlotLaw(points, masses, float(ndtr(mu - high[-1])), 2 * float(terms))
 
 

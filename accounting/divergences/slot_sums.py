@@ -214,7 +214,8 @@ def _tilts(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Vec
     largest = float(v.max())
     low, high = 0.2 / total, 100 / typical
     if largest > 0:
-        low, high = min(low, 5 / largest), min(high, _LARGEST_LOG_POWER / largest)
+        low = min(low, 5 / largest)
+        high = min(high, _LARGEST_LOG_POWER / largest)
     thetas = np.exp(np.linspace(math.log(low), math.log(max(high, 3 * low)), _TILTS))
     exponents = np.multiply.outer(thetas, v)
     peaks = thetas * largest  # as the points ascend
@@ -294,7 +295,8 @@ def _transform(
     w is the mean of e^(-2 pi i k position / size). If `splits`, positions near the origin, which have most of the mass,
     are summed one by one as changes of 1. The others have little mass, so the error of their transform is small.
     """
-    wrapped, plain = positions.astype(np.int64) % size, _UNIT_ROUNDOFF * (8 * math.log2(size) + 48)
+    wrapped = positions.astype(np.int64) % size
+    plain = _UNIT_ROUNDOFF * (8 * math.log2(size) + 48)
     is_far = np.abs(positions) > _NEAR_STEPS if splits else np.full(len(positions), True)
     change = fft.rfft(np.bincount(wrapped[is_far], weights=masses[is_far], minlength=size))
     if splits:
@@ -310,7 +312,8 @@ def _transform(
     else:
         change -= 1
         error = np.full(len(change), plain)
-    modulus, limit = np.abs(1 + change), math.exp(-_NEGLIGIBLE_LOG_POWER / T)
+    modulus = np.abs(1 + change)
+    limit = math.exp(-_NEGLIGIBLE_LOG_POWER / T)
     frequencies = np.flatnonzero(modulus > limit)
     small = (float(np.max(modulus + error, where=modulus <= limit, initial=0.0)) + plain) ** T
     selector = _selector(frequencies)

@@ -87,7 +87,8 @@ def weights(scores: Floats, noise_multiplier: float, bound: float) -> Floats:
 
     Every score takes the same operations, whatever the scores are: none is looked up, counted or left out.
     """
-    z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
+    z = finite(noise_multiplier, "noise multiplier")
+    b = finite(bound, "per-record bound")
     if z <= 0 or b <= 0 or (rate := (_SCORE_MARGIN / z - _WEIGHT_ERROR / 2) / _STEPS_PER_SENSITIVITY) <= 0:
         raise OutOfRange("noise multiplier and bound must be positive, the multiplier at most 1e14")
     if scores.ndim != 1 or not 1 <= len(scores) <= MOST_CHOICES or not np.isfinite(scores).all():
@@ -105,7 +106,8 @@ def weights(scores: Floats, noise_multiplier: float, bound: float) -> Floats:
 def _powers(rate: float) -> Floats:
     """Return e^(-rate i 256^k) for k = 0..6 and i = 0..255, from 60 digits; the rate is public."""
     exact = Context(prec=60)
-    table, base = np.empty((_DIGITS, 256)), exact.exp(-Decimal(rate))
+    table = np.empty((_DIGITS, 256))
+    base = exact.exp(-Decimal(rate))
     for row in table:
         power = Decimal(1)
         for i in range(256):

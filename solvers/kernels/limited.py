@@ -26,7 +26,9 @@ def logistic_sum(examples: FramedExamples, limit: float, w: Vector, start: int, 
     """Return the sum over start <= i < stop of t_i z_i, t_i the logistic slope weighted down to the row's limit."""
     records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
-    total, t, rows = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.arange(start, stop)
+    total = np.zeros(v.shape[0] + PADDING)
+    t = np.empty(TOGETHER)
+    rows = np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         margins(t, records, rows, first - start, count, v)
@@ -43,7 +45,9 @@ def squared_sum(examples: FramedExamples, limit: float, w: Vector, start: int, s
     """Return the sum over start <= i < stop of t_i z_i, t_i the residual clipped to the row's limit."""
     records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
-    total, t, rows = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.arange(start, stop)
+    total = np.zeros(v.shape[0] + PADDING)
+    t = np.empty(TOGETHER)
+    rows = np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         margins(t, records, rows, first - start, count, v)
@@ -91,7 +95,9 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
     V, total = np.empty((outputs, records.size)), np.zeros((outputs, records.size + PADDING))
     for k in range(outputs):
         V[k] = to_storage_order(records, W[k])
-    p, s, row = np.empty(outputs), np.empty(1), np.empty(1, np.int64)
+    p = np.empty(outputs)
+    s = np.empty(1)
+    row = np.empty(1, np.int64)
     for i in range(start, stop):
         row[0] = i
         highest = -math.inf

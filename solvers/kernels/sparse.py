@@ -66,7 +66,9 @@ def from_center(table: Vector, weights: Vector, center: Vector, records: Records
 @compiled(ANSWER(RECORDS, NUMBERS, types.int64, types.int64))
 def distances(records: Records, center: Vector, start: int, stop: int) -> Vector:
     """Return the sum over j of (x_ij - m_j)^2 for start <= i < stop."""
-    table, weights, result = spans(center * center), np.ones(center.shape[0]), np.empty(stop - start)
+    table = spans(center * center)
+    weights = np.ones(center.shape[0])
+    result = np.empty(stop - start)
     for i in range(start, stop):
         result[i - start] = from_center(table, weights, center, records, i)
     return result

@@ -109,7 +109,8 @@ def walk(
     w, d = points[start.step].copy(), points.shape[1]
     for t in range(start.step, points.shape[0] - 1):
         moved = w - anchor.point
-        reach, distance = length(w), length(moved)
+        reach = length(w)
+        distance = length(moved)
         if not (reach <= FARTHEST and distance < np.inf):
             return t, -1.0
         kind, bound = _kind_and_bound(constants, distance)

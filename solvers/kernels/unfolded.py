@@ -17,7 +17,9 @@ def dense_rows(records: Records, scale: Vector, rows: Indices) -> Vector:
     index, values, shrink = records.entry_index, records.entry_values, records.shrink
     n, d = records.numbers.shape[0], positions.shape[0]
     unfolded = np.zeros((rows.shape[0], d))
-    short, long, inner = singles(records.numbers), doubles(records.numbers), np.empty(size)
+    short = singles(records.numbers)
+    long = doubles(records.numbers)
+    inner = np.empty(size)
     for r in range(rows.shape[0]):
         i = rows[r]
         inner[:] = 0.0

@@ -173,15 +173,12 @@ def _numbers(kind: types.Float) -> Any:
         """Return the bytes of a matrix as numbers; the result is valid as long as the bytes are."""
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            matrix, view = (
-                context.make_array(signature.args[0])(context, builder, value=values[0]),
-                context.make_array(result)(context, builder),
-            )
-            (rows, row_bytes), number_bytes = (
-                cgutils.unpack_tuple(builder, matrix.shape),
-                ir.IntType(64)(kind.bitwidth // 8),
-            )
-            first, shape = builder.bitcast(matrix.data, view.data.type), (rows, builder.udiv(row_bytes, number_bytes))
+            matrix = context.make_array(signature.args[0])(context, builder, value=values[0])
+            view = context.make_array(result)(context, builder)
+            rows, row_bytes = cgutils.unpack_tuple(builder, matrix.shape)
+            number_bytes = ir.IntType(64)(kind.bitwidth // 8)
+            first = builder.bitcast(matrix.data, view.data.type)
+            shape = (rows, builder.udiv(row_bytes, number_bytes))
             populate_array(view, first, shape, (row_bytes, number_bytes), number_bytes, None)
             return view._getvalue()
 

@@ -78,7 +78,7 @@ def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00 no text\n", b"PAR1 and no more"], ids=str)
-def test_what_has_no_header_has_no_template(people: Path, fit: Fit, content: bytes) -> None:
+def test_a_file_without_a_header_has_no_template(people: Path, fit: Fit, content: bytes) -> None:
     people.write_bytes(content)
     code, out, err = fit("--epsilon", "1")
     assert (code, out) == (1, "")
@@ -174,8 +174,8 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
 
 
 @pytest.mark.slow
-def test_a_column_of_zeros_and_ones_is_no_other_schema_the_next_time(people: Path, fit: Fit) -> None:
-    """Review: the dataset says from where it codes such a column, which the schema leaves open."""
+def test_a_column_of_zeros_and_ones_keeps_its_schema_at_the_next_fit(people: Path, fit: Fit) -> None:
+    """The dataset states the origin of such a column, which the schema may omit."""
     schema = people.parent / "schema.json"
     people.write_text("flag,income\n" + "\n".join(f"{i % 2},{['low', 'high'][i % 3 > 1]}" for i in range(200)) + "\n")
     schema.write_text(json.dumps([{"name": "flag", "type": "number", "lower": 0, "upper": 1}, SCHEMA[-1]]))
@@ -191,7 +191,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
     monkeypatch.setenv("PURSE_WORKERS", "1")
     lines = [line.split(",") for line in people.read_text().splitlines()[:200]]
-    cells: list[list[object]] = [[*lines[0]], *([float(age), *more] for age, *more in lines[1:])]
+    cells: list[list[object]] = [[*lines[0]], *([float(age), *values] for age, *values in lines[1:])]
     schema, book = people.parent / "schema.json", workbook(people.with_suffix(".xlsx"), {"a": [["x"]], "b": cells})
     options = ["--target", "income", "--epsilon", "0.5"]
     code, out, _ = purse("fit", str(book), "--sheet", "b", *options)
@@ -212,7 +212,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
 
 def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
     people.write_bytes(people.read_bytes().replace(b"secret", b"p").replace(b"note", b"who"))
-    people.write_text(re.sub(r"p([0-9]+)", lambda found: f"p{int(found[1]) % 400}", people.read_text()))
+    people.write_text(re.sub(r"p([0-9]+)", lambda match: f"p{int(match[1]) % 400}", people.read_text()))
     options = ["--epsilon", "0.5", "--schema", str(people.parent / "schema.json"), "--json"]
     code, out, err = fit(*options, "--unit", "who", "--max-rows", "3")
     assert code == 0, err
@@ -274,7 +274,7 @@ def _only_the_first_token_is_left(home: Path) -> None:
         database.close()
 
 
-def test_a_file_that_is_not_what_it_says_is_refused(people: Path, fit: Fit) -> None:
+def test_a_file_with_another_format_than_its_name_is_refused(people: Path, fit: Fit) -> None:
     schema = people.parent / "schema.json"
     people.write_bytes(b"age,sex,income\n1,f\n")
     code, out, err = fit("--epsilon", "1", "--schema", str(schema))

@@ -41,11 +41,11 @@ def test_jobs_survive_their_servers_and_orderly_stops_cost_nothing(installation:
 
     _has_no_secret(installation)
     long = submit(first, "3", **LONG)
-    _begun(installation, long, 1)
+    _holder_of(installation, long, 1)
     installation.processes["worker-1"].send_signal(signal.SIGTERM)
     installation.processes["worker-1"].wait(PATIENCE)
     installation.work()
-    holder = _begun(installation, long, 2)
+    holder = _holder_of(installation, long, 2)
     holder.kill()
     [survivor] = [server for server in installation.servers if server is not holder]
     finished = survivor.finished(long)
@@ -56,8 +56,8 @@ def test_jobs_survive_their_servers_and_orderly_stops_cost_nothing(installation:
     database.close()
 
 
-def _begun(installation: Installation, job: str, attempt: int) -> Server:
-    """The server that has this attempt, once it has begun on the worker."""
+def _holder_of(installation: Installation, job: str, attempt: int) -> Server:
+    """Return the server that holds this attempt, as soon as a worker has started it."""
     until((installation.scratch("worker-1") / "slot-0" / f"{job}-{attempt}").exists)
     holder = installation.holder(job, attempt)
     assert holder is not None

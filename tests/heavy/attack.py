@@ -52,7 +52,7 @@ class Waits:
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, name: str, seconds: float) -> None:
-        """One more request of this kind."""
+        """Add the duration of a request of this kind."""
         self.seconds[name].append(seconds)
 
     def at(self, name: str, share: float) -> float:
@@ -97,11 +97,11 @@ def _dear_prices(facts: Facts) -> Iterator[Sent]:
 
 
 async def attack(
-    client: httpx.AsyncClient, sent: Iterator[Sent], until: float, ends: dict[str, dict[str, Any]]
+    client: httpx.AsyncClient, pending: Iterator[Sent], until: float, ends: dict[str, dict[str, Any]]
 ) -> None:
     """Use one connection: send the next request as soon as the previous one ends, whatever a refusal says."""
     while time.monotonic() < until:
-        request, began = next(sent), time.monotonic()
+        request, began = next(pending), time.monotonic()
         end = ends.setdefault(f"{request.method} {request.route}", {"seconds": [], "bytes": 0, "ends": {}})
         try:
             async with client.stream(request.method, request.path, **request.options) as answer:
@@ -134,7 +134,7 @@ async def attackers(url: str, group: str, facts: Facts, seconds: float) -> None:
     print(json.dumps(ends))
 
 
-async def _attacked(server: Server, other: httpx.AsyncClient, facts: Facts, group: str, chosen: Any) -> bool:
+async def _attacked(server: Server, client: httpx.AsyncClient, facts: Facts, group: str, chosen: Any) -> bool:
     """Print the attackers' results and the other analyst's waits. Return whether these were short enough."""
     command = [sys.executable, "-m", "tests.heavy.attack", "--seconds", str(chosen.seconds), "--against"]
     attacking = await asyncio.create_subprocess_exec(
@@ -150,7 +150,7 @@ async def _attacked(server: Server, other: httpx.AsyncClient, facts: Facts, grou
     await attacking.stdout.readline()  # its libraries are loaded
     seconds_before = server.cpu_seconds()
     reading = asyncio.create_task(attacking.communicate(b"\n"))
-    waits = await watch(other, facts.people, chosen.numbers, reading.done)
+    waits = await watch(client, facts.people, chosen.numbers, reading.done)
     printed, _ = await reading
     spent = server.cpu_seconds() - seconds_before
     assert attacking.returncode == 0
@@ -158,7 +158,7 @@ async def _attacked(server: Server, other: httpx.AsyncClient, facts: Facts, grou
     for route, end in sorted(json.loads(printed).items()):
         took = sorted(end["seconds"]) or [0.0]
         figures = f"p50 {1e3 * took[len(took) // 2]:7.0f} ms {end['bytes'] / 1e6:8.1f} MB"
-        print(f"    {route:46s} {figures}  {', '.join(f'{n} x {what}' for what, n in sorted(end['ends'].items()))}")
+        print(f"    {route:46s} {figures}  {', '.join(f'{n} x {status}' for status, n in sorted(end['ends'].items()))}")
     print(*waits.lines(), f"  the server's own process took {spent:.1f} CPU seconds", sep="\n", flush=True)
     return all(waits.at(name, 0.99) <= MOST_SECONDS for name in waits.seconds)
 
@@ -172,7 +172,7 @@ def _wait_until_full(server: Server, token: str) -> None:
             return
 
 
-def _after(seconds: float) -> Callable[[], bool]:
+def _has_passed(seconds: float) -> Callable[[], bool]:
     until = time.monotonic() + seconds
     return lambda: time.monotonic() >= until
 
@@ -185,9 +185,9 @@ async def measure(server: Server, chosen: argparse.Namespace) -> bool:
     headers, url = {"Authorization": f"Bearer {token}"}, str(server.client.base_url)
     are_served = []
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=300.0) as client:
-        await watch(client, facts.people, chosen.numbers, _after(2.0))
+        await watch(client, facts.people, chosen.numbers, _has_passed(2.0))
         print("load average before:", *(f"{load:.1f}" for load in os.getloadavg()))
-        calm = await watch(client, facts.people, chosen.numbers, _after(chosen.seconds))
+        calm = await watch(client, facts.people, chosen.numbers, _has_passed(chosen.seconds))
         print("calm", *calm.lines(), sep="\n", flush=True)
         for group in chosen.group or (*GROUPS, OLD):
             _wait_until_full(server, facts.token)

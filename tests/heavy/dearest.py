@@ -106,7 +106,7 @@ def prepare(server: Server) -> Facts:
         with ThreadPoolExecutor(_PREPARING) as threads:
             list(threads.map(lambda _: _listed(server, datasets["people"]), range(LISTED_JOBS)))
         session, closed_session, *closing = (
-            _held(server, datasets["people"], number) for number in range(2 + CLOSED_SESSIONS)
+            _recorded_session(server, datasets["people"], number) for number in range(2 + CLOSED_SESSIONS)
         )
         server.client.post(f"/v1/sessions/{closed_session}/close").raise_for_status()
         receipt = server.client.get(f"/v1/jobs/{jobs['statistic']}/receipt").json()
@@ -124,7 +124,7 @@ def prepare(server: Server) -> Facts:
     )
 
 
-def _held(server: Server, dataset: str, number: int) -> str:
+def _recorded_session(server: Server, dataset: str, number: int) -> str:
     """Open a session of many kinds of answers, record one of each kind, and return its id."""
     session: str = _patient(server, "POST", f"/v1/datasets/{dataset}/sessions", json=_session(number))["id"]
     for event in range(KINDS_OF_ANSWERS):
@@ -146,17 +146,17 @@ def _patient(server: Server, method: str, path: str, **options: Any) -> Any:
     return answer.json() if answer.status_code < 300 else None
 
 
-def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
-    """Finished jobs of each kind, the largest releases there are."""
-    wide, census = made["wide"], made["census"]
+def _released(server: Server, datasets: dict[str, str]) -> dict[str, str]:
+    """Return finished jobs of each kind, with the largest possible releases."""
+    wide, census = datasets["wide"], datasets["census"]
     covariance = {"dataset": wide, "columns": NAMES[:MOST_COVARIANCES], "method": {"name": "covariance"}}
     bodies = {
         "statistic": ("/v1/statistics", covariance | {"privacy": {"epsilon": 5.0}}),
         "profile": ("/v1/statistics", {"dataset": wide, "method": {"name": "profile"}, "privacy": {"epsilon": 5.0}}),
         "model": ("/v1/jobs", {"dataset": wide, "target": NAMES[0], "privacy": {"epsilon": 5.0}}),
         "trained": ("/v1/jobs", JOB | {"dataset": census, "privacy": {"epsilon": 5.0}}),
-        "table1": ("/v1/statistics", _table1(made["grouped"]) | {"privacy": {"epsilon": 5.0}}),
-        "regression": ("/v1/jobs", _regression(made["grouped"]) | {"privacy": {"epsilon": 50.0}}),
+        "table1": ("/v1/statistics", _table1(datasets["grouped"]) | {"privacy": {"epsilon": 5.0}}),
+        "regression": ("/v1/jobs", _regression(datasets["grouped"]) | {"privacy": {"epsilon": 50.0}}),
     }
     jobs = {}
     for kind, (path, body) in bodies.items():
@@ -234,7 +234,7 @@ def _regression(dataset: str) -> dict[str, Any]:
 
 
 def requests(facts: Facts, routes_wanted: list[tuple[str, str]]) -> Iterator[Sent]:
-    """The requests of these routes, one after the other for ever; KeyError if a route has none."""
+    """Yield requests of these routes in turn without end. Raise KeyError for a route without a request."""
     makers_by_route = requests_by_route(facts)
     makers = [(route, makers_by_route[route]) for route in routes_wanted]
     for number, ((method, route), make) in enumerate(cycle(makers)):
@@ -249,7 +249,7 @@ Maker = Callable[[int], tuple[str, dict[str, Any]]]
 
 
 def requests_by_route(facts: Facts) -> dict[tuple[str, str], Maker]:
-    """A maker of requests for each route: it takes a number, and no two numbers give a request of one price."""
+    """Return a function for each route that makes a request from a number, with another price for each number."""
     return _reading(facts) | _asking(facts) | _pages(facts)
 
 
@@ -378,7 +378,7 @@ def _closed(facts: Facts, number: int) -> str:
 
 
 def _post(path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The body as JSON, filled up with spaces to as much as is taken."""
+    """Return a POST request whose JSON is padded with spaces to the accepted limit."""
     text = json.dumps(body).encode()
     return path, {"content": text.ljust(MAX_BODY_BYTES), "headers": {"Content-Type": "application/json"}}
 

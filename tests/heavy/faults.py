@@ -32,7 +32,7 @@ _PUBLISHED = re.compile(r"job_(?:done|failed) (job_\w+)")
 
 @dataclass(slots=True)
 class Faulty:
-    """An installation, and what is wrong with it just now.
+    """An installation and its present faults.
 
     Parameters
     ----------
@@ -52,69 +52,69 @@ class Faulty:
     paused: set[int] = field(default_factory=set)
 
     def strike(self) -> str:
-        """One fault that can happen to what is there just now, drawn by its weight: its name."""
+        """Cause a random possible fault, drawn by weight, and return its name."""
         while True:
             [name] = self.random.choices(list(FAULTS), [weight for weight, _ in FAULTS.values()])
             if FAULTS[name][1](self):
                 return name
 
-    def rest(self, longest: float) -> None:
-        """Some time passes, mostly little."""
+    def pause_briefly(self, longest: float) -> None:
+        """Wait for a random time, usually a short one."""
         time.sleep(longest * self.random.random() ** 3)
 
     def passes(self) -> None:
-        """Returns when whatever passes by itself has passed."""
+        """Wait until all temporary faults are undone."""
         for timer in self.passing:
             timer.join()
         self.passing.clear()
 
-    def after(self, seconds: float, undo: Callable[[], object]) -> None:
+    def undo_after(self, seconds: float, undo: Callable[[], object]) -> None:
         """Undo a fault after so many seconds."""
         timer = threading.Timer(seconds, undo)
         timer.start()
         self.passing.append(timer)
 
     def server(self) -> Server | None:
-        """One that lives and is not paused."""
-        return self.one([s for s in self.installed.servers if s.lives() and s.pid not in self.paused])
+        """Return a random server that runs and is not paused."""
+        return self.any_of([s for s in self.installed.servers if s.lives() and s.pid not in self.paused])
 
     def worker(self) -> int | None:
         """A process that runs attempts."""
-        return self.one(self.installed.workers())
+        return self.any_of(self.installed.workers())
 
     def machine(self) -> str | None:
-        """One of those with workers."""
-        return self.one([name for name in self.installed.machines if self.installed.lives(name)])
+        """Return a random machine with workers."""
+        return self.any_of([name for name in self.installed.machines if self.installed.lives(name)])
 
-    def one(self, of: Sequence[T]) -> T | None:
-        """Any of these, if there is one."""
+    def any_of(self, of: Sequence[T]) -> T | None:
+        """Return a random one of these, or None if there is none."""
         return self.random.choice(of) if of else None
 
     def pause(self, pid: int | None, leases: Sequence[float] = (0.1, 1.0, 2.0)) -> bool:
-        """SIGSTOP, and SIGCONT after about as many leases as one of these."""
-        if pid is None or pid in self.paused or not _sent(pid, signal.SIGSTOP):
+        """Stop a process, and continue it after a random number of leases."""
+        if pid is None or pid in self.paused or not _send_signal(pid, signal.SIGSTOP):
             return False
         self.paused.add(pid)
 
         def goes_on() -> None:
-            _sent(pid, signal.SIGCONT)
+            _send_signal(pid, signal.SIGCONT)
             self.paused.discard(pid)
 
-        self.after(self.random.choice(leases) * LEASE * self.random.uniform(0.8, 1.2), goes_on)
+        self.undo_after(self.random.choice(leases) * LEASE * self.random.uniform(0.8, 1.2), goes_on)
         return True
 
 
-def _sent(pid: int | None, what: signal.Signals) -> bool:
+def _send_signal(pid: int | None, number: signal.Signals) -> bool:
     if pid is None:
         return False
     with suppress(ProcessLookupError):
-        os.kill(pid, what)
+        os.kill(pid, number)
         return True
     return False
 
 
 def _server_killed(faulty: Faulty) -> bool:
-    """Its own workers have to go by themselves; what it was writing may be written in part."""
+    """Kill a server. Its workers must stop by themselves, and its last write may be incomplete."""
     server = faulty.server()
     if server is None:
         return False
@@ -125,7 +125,7 @@ def _server_killed(faulty: Faulty) -> bool:
 
 
 def _torn(faulty: Faulty) -> bool:
-    """The same, and what it had begun to write and had not flushed is on the disk in part."""
+    """Kill a server, and leave only a part of its unflushed writes on the disk."""
     if not _server_killed(faulty):
         return False
     home, junk = faulty.installed.home, faulty.random.randbytes
@@ -154,19 +154,19 @@ def _server_paused(faulty: Faulty) -> bool:
 def _overtaken(faulty: Faulty) -> bool:
     """Stop a server that holds an attempt until another server starts the next one, so its answer is late."""
     servers = [s for s in faulty.installed.servers if s.lives() and s.pid not in faulty.paused]
-    server = faulty.one([s for s in servers if _held(faulty, s)])
-    if server is None or len(servers) == 1 or not _sent(server.pid, signal.SIGSTOP):
+    server = faulty.any_of([s for s in servers if _held_attempts(faulty, s)])
+    if server is None or len(servers) == 1 or not _send_signal(server.pid, signal.SIGSTOP):
         return False
-    attempts, deadline = _held(faulty, server), time.monotonic() + 5 * LEASE
-    while attempts and attempts <= _held(faulty, server) and time.monotonic() < deadline:
+    attempts, deadline = _held_attempts(faulty, server), time.monotonic() + 5 * LEASE
+    while attempts and attempts <= _held_attempts(faulty, server) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return _sent(server.pid, signal.SIGCONT)
+    return _send_signal(server.pid, signal.SIGCONT)
 
 
-def _held(faulty: Faulty, server: Server) -> set[tuple[str, int]]:
+def _held_attempts(faulty: Faulty, server: Server) -> set[tuple[str, int]]:
     """Return the attempts, by job and number, that this server started and that neither ended nor were overtaken."""
     started = {(job, int(number)) for job, number in _STARTED.findall(server.log(None))}
-    logs = "".join(other.log(None) for other in faulty.installed.servers)
+    logs = "".join(each_server.log(None) for each_server in faulty.installed.servers)
     later = {(job, int(number) - 1) for job, number in _STARTED.findall(logs)}
     finished, published = {(job, int(number)) for job, number in _FINISHED.findall(logs)}, set(_PUBLISHED.findall(logs))
     return {(job, number) for job, number in started - later - finished if job not in published}
@@ -174,23 +174,23 @@ def _held(faulty: Faulty, server: Server) -> set[tuple[str, int]]:
 
 def _machine_killed(faulty: Faulty) -> bool:
     machine = faulty.machine()
-    return machine is not None and _ended(faulty, machine, signal.SIGKILL)
+    return machine is not None and _end_process(faulty, machine, signal.SIGKILL)
 
 
 def _machine_stopped(faulty: Faulty) -> bool:
     machine = faulty.machine()
-    return machine is not None and _ended(faulty, machine, signal.SIGTERM)
+    return machine is not None and _end_process(faulty, machine, signal.SIGTERM)
 
 
 def _scheduler_killed(faulty: Faulty) -> bool:
-    return faulty.installed.lives(SCHEDULER) and _ended(faulty, SCHEDULER, signal.SIGKILL)
+    return faulty.installed.lives(SCHEDULER) and _end_process(faulty, SCHEDULER, signal.SIGKILL)
 
 
 def _scheduler_paused(faulty: Faulty) -> bool:
     return faulty.installed.lives(SCHEDULER) and faulty.pause(faulty.installed.processes[SCHEDULER].pid)
 
 
-def _ended(faulty: Faulty, name: str, how: signal.Signals) -> bool:
+def _end_process(faulty: Faulty, name: str, how: signal.Signals) -> bool:
     process = faulty.installed.processes[name]
     process.send_signal(how)
     process.wait(PATIENCE)
@@ -214,19 +214,19 @@ def _starved(faulty: Faulty) -> bool:
         with suppress(ProcessLookupError):
             resource.prlimit(worker, resource.RLIMIT_AS, unlimited)
 
-    faulty.after(faulty.random.uniform(0.1, 3.0), fed)
+    faulty.undo_after(faulty.random.uniform(0.1, 3.0), fed)
     return True
 
 
 def _filled(faulty: Faulty) -> bool:
-    """The disk of the home, and of a database beside it: a server that runs says so, and then there is room again."""
+    """Fill the disk of the home and the database until a running server reports it, then free the space."""
     if faulty.disk is None:
         return False
     filler = faulty.disk / "filler"
     _fill(filler)
     server = faulty.server()
     try:
-        faulty.rest(2.0)
+        faulty.pause_briefly(2.0)
         if server is not None:
             until(lambda: not server.lives() or _says_it_is_full(server))
     finally:
@@ -257,7 +257,7 @@ def _database_killed(faulty: Faulty) -> bool:
     if faulty.cluster is None or not faulty.cluster.lives():
         return False
     faulty.cluster.stop(signal.SIGKILL)
-    faulty.rest(1.0)
+    faulty.pause_briefly(1.0)
     faulty.cluster.start()
     return True
 
@@ -270,13 +270,13 @@ def _backends(faulty: Faulty) -> list[int]:
 
 
 def _backend_killed(faulty: Faulty) -> bool:
-    """One process of the database, which takes all others along."""
-    return _sent(faulty.one(_backends(faulty)), signal.SIGKILL)
+    """Kill one process of the database, which stops all others."""
+    return _send_signal(faulty.any_of(_backends(faulty)), signal.SIGKILL)
 
 
 def _links_cut(faulty: Faulty) -> bool:
     """Every connection to the database."""
-    return sum(_sent(backend, signal.SIGTERM) for backend in _backends(faulty)) > 0
+    return sum(_send_signal(backend, signal.SIGTERM) for backend in _backends(faulty)) > 0
 
 
 # Weights: what must be started again takes seconds of a processor, what goes on by itself takes none.
@@ -286,7 +286,7 @@ FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
     "servers told to stop": (1, _server_stopped),
     "servers paused": (8, _server_paused),
     "servers paused past a lease": (15, _overtaken),
-    "workers killed": (6, lambda faulty: _sent(faulty.worker(), signal.SIGKILL)),
+    "workers killed": (6, lambda faulty: _send_signal(faulty.worker(), signal.SIGKILL)),
     "workers paused": (15, lambda faulty: faulty.pause(faulty.worker())),
     "workers out of memory": (10, _starved),
     "machines killed": (2, _machine_killed),
@@ -297,6 +297,6 @@ FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
     "clocks set": (15, _clock_set),
     "databases killed": (6, _database_killed),
     "backends killed": (8, _backend_killed),
-    "backends paused": (8, lambda faulty: faulty.pause(faulty.one(_backends(faulty)))),
+    "backends paused": (8, lambda faulty: faulty.pause(faulty.any_of(_backends(faulty)))),
     "links cut": (8, _links_cut),
 }

@@ -47,22 +47,22 @@ def _compare_all(linked: dict[str, Any]) -> None:
         ours = loss.compiled
         theirs = ours._replace(address=linked["c_function"](loss.derivative).address)
         m, y = np.random.default_rng(1).normal(size=(2, 10_000)) * 3
-        _same(kernels.derivatives(ours, m, y), linked["derivatives"](theirs, m, y))
+        _assert_equal(kernels.derivatives(ours, m, y), linked["derivatives"](theirs, m, y))
     for framed in (False, True):
         for records in (_dense(np.float64, framed=framed), _dense(np.float32, framed=framed), _sparse(framed=framed)):
             _compare(linked, records)
 
 
 def _compare(linked: dict[str, Any], records: kernels.Records) -> None:
-    arguments, formula = _given(records), linked["c_function"](Logistic.derivative).address
+    arguments, formula = _argument_makers(records), linked["c_function"](Logistic.derivative).address
     assert set(arguments) == set(linked["ENTRIES"]) == set(kernels.ENTRIES)
     for name, make in arguments.items():
         loss = Logistic().compiled
         ours, theirs = make(loss), make(loss._replace(address=formula))
-        _same(kernels.ENTRIES[name](*ours), linked[name](*theirs))
+        _assert_equal(kernels.ENTRIES[name](*ours), linked[name](*theirs))
         for own_output, linked_output in zip(ours, theirs, strict=True):
             if isinstance(own_output, np.ndarray):  # what a loop has written to
-                _same(own_output, linked_output)
+                _assert_equal(own_output, linked_output)
 
 
 def _time_fits(installed: Path, folder: Path) -> None:
@@ -88,11 +88,11 @@ def _time_fits(installed: Path, folder: Path) -> None:
     assert not list(cache.rglob("*.nb?")), "numba compiled"
 
 
-def _same(one: object, other: object) -> None:
-    if one is None or other is None:
-        assert one is other
+def _assert_equal(actual: object, expected: object) -> None:
+    if actual is None or expected is None:
+        assert actual is expected
     else:
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), strict=True)
+        np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected), strict=True)
 
 
 def _dense(kind: type, *, framed: bool) -> kernels.Records:
@@ -139,7 +139,7 @@ def _sparse(*, framed: bool) -> kernels.Records:
     ).read_only()
 
 
-def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, ...]]]:
+def _argument_makers(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, ...]]]:
     """Return how to make each loop's arguments, new for each call, since some loops write to them."""
     rng, d, n = np.random.default_rng(4), len(records.positions), ROWS
     size, only = records.size, kernels.read_only

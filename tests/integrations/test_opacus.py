@@ -52,7 +52,7 @@ def weights(model: Any) -> list[Any]:
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-def same(first: list[Any], second: list[Any]) -> bool:
+def are_equal(first: list[Any], second: list[Any]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
@@ -66,7 +66,7 @@ def test_each_step_is_recorded_before_its_noise_and_a_step_beyond_the_plan_is_no
         weights_before = weights(model)
         step(model, optimizer, loader)
         assert session.total == number == len(engine.accountant)
-        assert not same(weights_before, weights(model))
+        assert not are_equal(weights_before, weights(model))
     weights_before = weights(model)
     noise = torch.get_rng_state()
     features, classes = torch.zeros(4, 3), torch.zeros(4, dtype=torch.long)
@@ -74,7 +74,7 @@ def test_each_step_is_recorded_before_its_noise_and_a_step_beyond_the_plan_is_no
     torch.nn.functional.cross_entropy(model(features), classes).backward()
     with pytest.raises(Recorded.Exhausted):
         optimizer.step()
-    assert same(weights_before, weights(model))
+    assert are_equal(weights_before, weights(model))
     assert torch.equal(noise, torch.get_rng_state()), "noise was drawn although the step was not recorded"
 
 
@@ -88,7 +88,7 @@ def test_an_accountant_given_to_opacus_own_engine_records_before_the_weights_cha
     with pytest.raises(Recorded.Exhausted):
         step(model, optimizer, loader)
     assert session.total == 1
-    assert same(weights_before, weights(model))
+    assert are_equal(weights_before, weights(model))
 
 
 def test_a_batch_in_several_pieces_is_one_step() -> None:
@@ -121,7 +121,7 @@ def test_less_noise_and_larger_batches_than_planned_are_refused(change: dict[str
     weights_before = weights(model)
     with pytest.raises(NotCovered):
         step(model, optimizer, loader)
-    assert same(weights_before, weights(model))
+    assert are_equal(weights_before, weights(model))
     assert session.total == 0
 
 

@@ -90,9 +90,9 @@ def checked(module: Module, of: Any, keys: Any = KEYS, entry: Any = None) -> Any
     return answer["value"]
 
 
-def results(found: Any) -> dict[str, Any]:
-    """Return whether each check of a result holds; None where it was not made."""
-    return {check["what"]: check["holds"] for check in found["checks"]}
+def results(report: Any) -> dict[str, Any]:
+    """Return the result of each check, or None if it was not made."""
+    return {check["what"]: check["holds"] for check in report["checks"]}
 
 
 def arguments(receipt_document: Any, keys: Any = KEYS, entry: Any = None) -> list[Any]:
@@ -183,13 +183,13 @@ def test_the_runs_of_a_choice_must_match_its_number_and_price(module: Module, ne
     assert results(unknown)["runs"] is None
 
 
-@pytest.mark.parametrize(("mechanism", "other"), OF_RECORDS.values(), ids=OF_RECORDS)
-def test_queries_must_fit_the_number_of_records(module: Module, mechanism: Mechanism, other: int) -> None:
+@pytest.mark.parametrize(("mechanism", "other_count"), OF_RECORDS.values(), ids=OF_RECORDS)
+def test_queries_must_fit_the_number_of_records(module: Module, mechanism: Mechanism, other_count: int) -> None:
     """As in Python, queries must fit the number of records, also in the runs of a choice."""
     choice = statement_fields(Plan((PlannedQuery("selection", 1, Selection(2), 1e-2),)), 100.0, 1e-6)
     run = Plan((PlannedQuery("answer", 1, mechanism, 50.0),))
     chosen = choice | {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
-    for there, holds in ((20_000, True), (other, False)):
+    for there, holds in ((20_000, True), (other_count, False)):
         for says in (
             (statement_fields(run, 100.0, 1e-6), chosen)
             if run.gdp() is not None
@@ -221,7 +221,7 @@ def test_a_large_text_is_read_without_a_deep_stack(module: Module) -> None:
         assert checked(module, text) is None
 
 
-def test_one_row_is_a_record_where_it_is_accounted_for_so(module: Module) -> None:
+def test_one_row_is_a_record_if_the_receipt_accounts_by_row(module: Module) -> None:
     says = statement_fields(Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(0.1), 9.0),)), 100.0, 1e-6)
     for unit, holds in ((Unit(), True), (Unit("person", 1), True), (Unit("person", 2), False)):
         built = make(unit=unit) | says
@@ -289,8 +289,8 @@ def test_no_field_can_be_changed_or_omitted(module: Module, field: str) -> None:
     assert checked(module, GOOD | {"keys": KEYS}) is None
 
 
-def test_a_field_is_what_the_statement_says_it_is(module: Module) -> None:
-    """Fields are those of `Statement`; the values are those that Python refuses."""
+def test_a_field_has_the_type_of_the_statement(module: Module) -> None:
+    """The fields are those of `Statement`, and the values are those that Python refuses."""
     for field, values in BAD_FIELDS.items():
         for value in values:
             forged = {"receipt": GOOD["receipt"] | {field: value}, "signature": GOOD["signature"]}
@@ -428,8 +428,8 @@ def test_any_text_is_read_as_python_reads_it(module: Module) -> None:
     agree()
 
 
-def test_what_it_needs_is_in_it() -> None:
-    """No import and no request: who keeps the file keeps the whole check."""
+def test_the_module_needs_no_other_file() -> None:
+    """The module has no import and sends no request, so the file alone is the whole check."""
     source = (FOLDER / "receipt.js").read_text()
     assert not any(word in source for word in ("import ", "import(", "fetch(", "XMLHttpRequest", "eval(", "Function("))
 

@@ -6,15 +6,17 @@ Every ledger and receipt is valid, or has one systematic change, with all hashes
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from html import unescape
+from itertools import product
 from typing import Any, get_args
 
 import pytest
 from playwright.sync_api import Browser
 
-from accounting import Unit
-from accounting.errors import AccountingError, ReceiptInvalid
+from accounting import Privacy, Unit
+from accounting.errors import AccountingError, OutOfRange, ReceiptInvalid
+from accounting.filter import Filter, Kind
 from accounting.mechanisms import (
     Exponential,
     Gaussian,
@@ -38,16 +40,20 @@ from accounting.records.chain import Entry, from_lines, to_lines
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical_text
 from accounting.records.entries import EntryKind
+from accounting.records.events import Opened
 from accounting.records.offline import verify_ledger, verify_receipt
 from accounting.records.signing import sign_json
 from app.pages.static_files import FOLDER
 from tests.support import ledgers, sessions
 from tests.support.javascript import Module, in_page
+from tests.support.ledgers import relinked
 from tests.support.receipts import KEY, KEYS, MODEL, make
-from tests.support.tampering import changes, tampered, valid_ledgers
+from tests.support.tampering import changes, ledger_of, tampered, valid_ledgers
 
 LEDGERS = valid_ledgers()
-OTHERS = list({(entry.kind, str(entry.body)): entry for entries in LEDGERS.values() for entry in entries}.values())
+DISTINCT_ENTRIES = list(
+    {(entry.kind, str(entry.body)): entry for entries in LEDGERS.values() for entry in entries}.values()
+)
 # For each refusal by Python that needs an accountant, a part of the statement of the pages that it is not checked.
 NOT_CHECKED = {
     "charges less than its outside mechanism costs": "each outside release is charged at least the cost of its event",
@@ -86,7 +92,7 @@ def test_the_pages_list_every_difference_between_both_verifiers() -> None:
 
 
 def test_every_kind_of_entry_and_every_mechanism_is_changed() -> None:
-    assert {entry.kind for entry in OTHERS} == {*get_args(EntryKind)}
+    assert {entry.kind for entry in DISTINCT_ENTRIES} == {*get_args(EntryKind)}
     mechanisms = {query["mechanism"] for stated, _ in DOCUMENTS.values() for query in stated.get("queries", ())}
     names = {field.default for mechanism in get_args(Mechanism) for field in fields(mechanism) if field.name == "name"}
     assert mechanisms | {"gaussian", "laplace"} == names
@@ -104,7 +110,7 @@ def refusal(entries: Sequence[Entry]) -> str | None:
 @pytest.mark.parametrize("name", LEDGERS)
 def test_a_changed_ledger_is_refused_by_both_or_by_neither(ledger: Module, name: str) -> None:
     """An entry is added, left out, repeated, moved or of another kind, or one of its fields has another value."""
-    cases = [LEDGERS[name], *tampered(LEDGERS[name], OTHERS)]
+    cases = [LEDGERS[name], *tampered(LEDGERS[name], DISTINCT_ENTRIES)]
     answers = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
     assert "error" not in answers[0]
     verdicts = Counter[bool]()
@@ -115,6 +121,28 @@ def test_a_changed_ledger_is_refused_by_both_or_by_neither(ledger: Module, name:
         is_open = reason is not None and not_checked(reason)
         assert is_open or ("error" in answer) is (reason is not None), (reason, answer, case)
     assert min(verdicts[True], verdicts[False]) > 50
+
+
+def test_thresholds_of_budgets_are_those_of_python(ledger: Module) -> None:
+    """The largest thresholds are accepted at any epsilon and delta, and a threshold that is larger is refused."""
+    cases, holds = list[list[Entry]](), list[bool]()
+    for kind, epsilon, exponent in product(get_args(Kind), (1e-3, 0.02, 0.4, 1.0, 7.3, 40.0, 100.0), range(2, 13, 2)):
+        delta = 0.0 if kind == "pure" else 10.0**-exponent
+        for slack in (0.0, delta / 8) if kind == "rdp" else (0.0,):
+            try:
+                rule = Filter.open(kind, Privacy(epsilon, delta), slack)
+            except OutOfRange:
+                continue
+            opening = ledger_of(Opened("d1", 20_000, rule))[0]
+            tops = rule.thresholds
+            for i, top in ((0, tops[0]), *((i, top + 3 + top // 10**8) for i, top in enumerate(tops))):
+                raised = [*map(str, tops[:i]), str(top), *map(str, tops[i + 1 :])]
+                body = opening.body | {"filter": opening.body["filter"] | {"thresholds": raised}}
+                cases.append(relinked([replace(opening, body=body)]))
+                holds.append(top == tops[i])
+    assert [refusal(case) is None for case in cases] == holds
+    found = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
+    assert ["error" not in answer for answer in found] == holds
 
 
 def of_queries(*queries: PlannedQuery, epsilon: float = 50.0, delta: float = 1e-6, **more: Any) -> receipt.Receipt:
@@ -177,10 +205,10 @@ def receipt_refusal(text: str, entries: list[Entry] | None) -> str | None:
     """Return why Python refuses the document; None if it holds."""
     try:
         document = receipt.read(text)
-        found = verify_receipt(document, KEYS, entries) if entries else receipt.verify(document, KEYS)
+        result = verify_receipt(document, KEYS, entries) if entries else receipt.verify(document, KEYS)
     except ReceiptInvalid as error:
         return str(error)
-    return found.reason
+    return result.reason
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -192,8 +220,8 @@ def test_a_changed_receipt_is_refused_by_both_or_by_neither(page: Module, name: 
         changed = (stated | {"queries": queries} for queries in changes(stated["queries"]))
     texts = [signed(each) for each in (stated, *changed) if isinstance(each, dict)]
     files = [] if entries is None else [to_lines(entries).decode()]
-    found = page.answers("found", [[[text, *files], json.dumps(KEYS)] for text in texts])
-    for i, (text, answer) in enumerate(zip(texts, found, strict=True)):
+    page_results = page.answers("found", [[[text, *files], json.dumps(KEYS)] for text in texts])
+    for i, (text, answer) in enumerate(zip(texts, page_results, strict=True)):
         assert answer.get("error", "Invalid") == "Invalid", answer
         holds = "error" not in answer and answer["value"]["holds"]
         reason = receipt_refusal(text, entries)

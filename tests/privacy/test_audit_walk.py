@@ -27,7 +27,7 @@ def is_caught(name: str) -> bool:
     assert isinstance(case, Case)
     quote = plan(case.method, case.problem, case.privacy)
     arguments = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
-    return violates(seeded_attack(*arguments, others=case.other_rows), RUNS, beyond(quote.release.plan))
+    return violates(seeded_attack(*arguments, other_rows=case.other_rows), RUNS, beyond(quote.release.plan))
 
 
 def test_the_audit_attacks_whole_walks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_the_audit_attacks_whole_walks(monkeypatch: pytest.MonkeyPatch) -> None:
         case = CASES[name]
         assert isinstance(case, Case)
         quote = plan(case.method, case.problem, case.privacy)
-        seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, others=case.other_rows)(2)
+        seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, other_rows=case.other_rows)(2)
 
 
 def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:

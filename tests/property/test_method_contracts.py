@@ -33,7 +33,7 @@ from solvers.solve import Limits, Quote, run
 from tests.support.coupled import complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.receipts import make
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
 N = 400
@@ -88,7 +88,7 @@ def test_a_resolved_run_has_no_defaults_and_is_restored_from_its_json(method: Me
         text = json.dumps(asdict(resolved))
         assert "null" not in text
         assert RUN.validate_json(text) == resolved
-        request = asked(resolved)  # as a request would state it
+        request = as_method(resolved)  # as a request would state it
         assert type(request) is type(method)
         assert request.resolve(problem, privacy) == resolved
 

@@ -19,7 +19,7 @@ from solvers.solve import run
 from solvers.statistics import AnyStatistic, Counts, Profile
 from tests.support.coupled import complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES, WIDE_LIMIT
-from tests.support.persons import FIRST, FULL, MINE, NONE, PROBLEMS, K, N, far, rows
+from tests.support.persons import FIRST, FULL, MINE, NONE, PROBLEMS, K, N, row_at_bound, rows
 from tests.support.seeded import SeededBits
 
 STATISTICS: list[Any] = [
@@ -56,13 +56,16 @@ def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound(
                 continue
             X, y = rows(problem, 8)
             has_row = np.random.default_rng(9).random(problem.slots) < 0.6
-            X[MINE], y[MINE], has_row[MINE] = far(problem, True), 1.0, FULL
+            X[MINE], y[MINE], has_row[MINE] = row_at_bound(problem, True), 1.0, FULL
             replacements = ((False, 1.0, FULL), (True, -1.0, FULL), (False, 0.0, FIRST), (True, 1.0, NONE))
             turned = []
             for upwards, target, rows_after in replacements if relation == "replace_one" else replacements[-1:]:
                 has_row_after = has_row.copy()
                 has_row_after[MINE] = rows_after
-                replaced = np.tile(far(problem, upwards), (K, 1)), max(target, 0.0) if problem.outputs > 1 else target
+                replaced = (
+                    np.tile(row_at_bound(problem, upwards), (K, 1)),
+                    max(target, 0.0) if problem.outputs > 1 else target,
+                )
                 turned.append((replaced, has_row_after))
             assert complaints_of_each(quote, X, y, turned, has_row) == []
             tried += 1

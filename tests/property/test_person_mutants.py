@@ -21,7 +21,7 @@ from solvers.losses import Squared
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from tests.support.coupled import complaints_of_each
-from tests.support.persons import FULL, MINE, NONE, PROBLEMS, K, far, rows
+from tests.support.persons import FULL, MINE, NONE, PROBLEMS, K, row_at_bound, rows
 from tests.support.seeded import SeededBits
 
 N = 40
@@ -34,11 +34,11 @@ def violations(method: methods.Method) -> list[str]:
     quote = plan(method, PROBLEMS[2], Privacy(1.0, 1e-6), preparation=Declared())
     X, y = rows(PROBLEMS[2], 8)
     has_row = np.ones(len(X), np.bool_)
-    X[MINE], y[MINE] = far(PROBLEMS[2], True), 1.0
+    X[MINE], y[MINE] = row_at_bound(PROBLEMS[2], True), 1.0
     has_row_after = has_row.copy()
     has_row_after[MINE] = NONE
     has_row[MINE] = FULL
-    turned = np.tile(far(PROBLEMS[2], False), (K, 1)), 1.0
+    turned = np.tile(row_at_bound(PROBLEMS[2], False), (K, 1)), 1.0
     return complaints_of_each(quote, X, y, [(turned, has_row), (turned, has_row_after)], has_row)
 
 

@@ -28,7 +28,7 @@ from solvers.solve import run
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.insides import replace_meter
 from tests.support.members import every
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -217,7 +217,7 @@ def test_resolving_is_final_and_in_range(
         row_norm=data.draw(st.floats(1e-6, 1e6)),
     )
     resolved: Any = method.resolve(problem, Privacy(epsilon, delta))
-    assert asked(resolved).resolve(problem, Privacy(epsilon, delta)) == resolved
+    assert as_method(resolved).resolve(problem, Privacy(epsilon, delta)) == resolved
     assert 0 < resolved.step * problem.L <= 1 + 1e-12
     assert 0 < resolved.gradient_evaluations(problem) < math.inf
     for query in resolved.queries(problem):

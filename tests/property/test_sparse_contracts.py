@@ -130,7 +130,7 @@ def test_replacing_a_record_moves_no_value_by_more_than_its_bound(
                 ((replacement_row(quote.problem, False), -1.0), None),
                 ((np.full(quote.problem.d, np.nan), 1.0), None),
             ]
-        assert complaints_of_each(quote, X, y, replacements, made=storage) == []
+        assert complaints_of_each(quote, X, y, replacements, make_data=storage) == []
 
 
 @pytest.mark.slow

@@ -23,11 +23,11 @@ SOURCES = ROOT / "tests/support/additions"
 Line = tuple[str, str, str]  # file, text that is in it, and the text that replaces the first occurrence
 
 
-def after(file: str, text: str, line: str) -> Line:
+def line_after(file: str, text: str, line: str) -> Line:
     return file, text, text + line
 
 
-def before(file: str, text: str, line: str) -> Line:
+def line_before(file: str, text: str, line: str) -> Line:
     return file, text, line + text
 
 
@@ -85,25 +85,25 @@ ADDITIONS = {
     "loss": Addition(
         files={"solvers/losses/log_cosh.py": "log_cosh.py"},
         lines=(
-            before(
+            line_before(
                 "solvers/losses/__init__.py",
                 "\nLoss = ",
                 "\nfrom solvers.losses.log_cosh import LogCosh\n",
             ),
             ("solvers/losses/__init__.py", "\nLoss = ", "\nLoss = LogCosh | "),
         ),
-        remaining_lines=(after("docs/jobs.md", "\n| `loss` | ", "`log_cosh`, "),),
+        remaining_lines=(line_after("docs/jobs.md", "\n| `loss` | ", "`log_cosh`, "),),
         asking=frozenset({"test_every_name_of_a_union_is_in_its_row"}),
     ),
     "mechanism": Addition(
         files={"accounting/mechanisms/coin.py": "coin.py"},
         lines=(
-            before(
+            line_before(
                 "accounting/mechanisms/__init__.py",
                 "\nMechanism = (\n",
                 "\nfrom accounting.mechanisms.coin import Coin\n",
             ),
-            after("accounting/mechanisms/__init__.py", "\nMechanism = (\n", "    Coin |"),
+            line_after("accounting/mechanisms/__init__.py", "\nMechanism = (\n", "    Coin |"),
         ),
         remaining_lines=(("docs/proofs/coin.md", "", PROOF),),
         asking=frozenset({"test_every_mechanism_and_method_has_its_proof"}),
@@ -111,23 +111,23 @@ ADDITIONS = {
     "method": Addition(
         files={"solvers/methods/oracle/one_step.py": "one_step.py"},
         lines=(
-            before(
+            line_before(
                 "solvers/methods/__init__.py",
                 "from solvers.methods.run import",
                 "from solvers.methods.oracle.one_step import OneStep as OneStep\n",
             ),
-            after("solvers/methods/__init__.py", "    | PhasedSgd\n", "    | OneStep\n"),
+            line_after("solvers/methods/__init__.py", "    | PhasedSgd\n", "    | OneStep\n"),
         ),
         remaining_lines=(
             ("docs/proofs/one_step.md", "", PROOF),
-            before(
+            line_before(
                 "docs/methods/README.md",
                 "| [`dp_gd`](dp_gd.md) | gradients",
                 "| [`one_step`](one_step.md) | a gradient of all rows | Gaussian | none |\n",
             ),
-            before("docs/partitions.md", PARTITIONS, "| `one_step` | yes | a full gradient |\n"),
-            before(CASES, FIRST_CASE, '    "one_step": Case(methods.OneStep(step=0.01), _FLAT),\n'),
-            after(
+            line_before("docs/partitions.md", PARTITIONS, "| `one_step` | yes | a full gradient |\n"),
+            line_before(CASES, FIRST_CASE, '    "one_step": Case(methods.OneStep(step=0.01), _FLAT),\n'),
+            line_after(
                 "tests/unit/solvers/test_relation.py",
                 "Problem]] = {\n",
                 '    "one_step": (methods.OneStep(), Problem(Squared(), n=50, d=2, row_norm=1.0)),\n',
@@ -146,7 +146,7 @@ ADDITIONS = {
     "statistic": Addition(
         files={"solvers/statistics/spread.py": "spread.py"},
         lines=(
-            before(
+            line_before(
                 "solvers/statistics/__init__.py",
                 "\nAnyStatistic = ",
                 "\nfrom solvers.statistics.spread import Spread as Spread\n",
@@ -154,11 +154,11 @@ ADDITIONS = {
             ("solvers/statistics/__init__.py", "\nAnyStatistic = ", "\nAnyStatistic = Spread | "),
         ),
         remaining_lines=(
-            before("docs/jobs.md", "| `covariance` | ", "| `spread` | the mean squared distance |\n"),
-            before("docs/partitions.md", PARTITIONS, "| `spread` | yes | sums |\n"),
-            before(CASES, "from solvers.statistics import", "from solvers.statistics.spread import Spread\n"),
-            before(CASES, FIRST_CASE, '    "spread": Case(Spread(), _CODED, corners=_CORNERS),\n'),
-            after("tests/support/audit_cases.py", "SHARED = {\n", '    "spread": ("profile_persons",),\n'),
+            line_before("docs/jobs.md", "| `covariance` | ", "| `spread` | the mean squared distance |\n"),
+            line_before("docs/partitions.md", PARTITIONS, "| `spread` | yes | sums |\n"),
+            line_before(CASES, "from solvers.statistics import", "from solvers.statistics.spread import Spread\n"),
+            line_before(CASES, FIRST_CASE, '    "spread": Case(Spread(), _CODED, corners=_CORNERS),\n'),
+            line_after("tests/support/audit_cases.py", "SHARED = {\n", '    "spread": ("profile_persons",),\n'),
         ),
         asking=frozenset(
             {
@@ -172,10 +172,10 @@ ADDITIONS = {
         files={},
         lines=(("app/datasets/routes.py", "", ROUTE),),
         remaining_lines=(
-            after("tests/support/access.py", "\nRULES = {\n", f"    {tuple(NAME.split())}: ALL,\n"),
-            after("docs/http.md", TABLE_OF_THREE, f"| `{NAME}` | any role | number of columns |\n"),
-            after("docs/commands.md", TABLE_OF_TWO, f"| `{NAME}` | `purse datasets` |\n"),
-            after(EXPENSIVE, READS, f'        {tuple(NAME.split())}: _get(f"/v1/datasets/{{wide}}/width"),\n'),
+            line_after("tests/support/access.py", "\nRULES = {\n", f"    {tuple(NAME.split())}: ALL,\n"),
+            line_after("docs/http.md", TABLE_OF_THREE, f"| `{NAME}` | any role | number of columns |\n"),
+            line_after("docs/commands.md", TABLE_OF_TWO, f"| `{NAME}` | `purse datasets` |\n"),
+            line_after(EXPENSIVE, READS, f'        {tuple(NAME.split())}: _get(f"/v1/datasets/{{wide}}/width"),\n'),
         ),
         asking=frozenset(
             {
@@ -191,13 +191,13 @@ ADDITIONS = {
     "command": Addition(
         files={},
         lines=(
-            before("app/cli/check.py", "def check(\n", COMMAND),
-            after(
+            line_before("app/cli/check.py", "def check(\n", COMMAND),
+            line_after(
                 "app/cli/table.py",
                 "Final[Sequence[Command]] = (\n",
                 '    Command("columns", "check.columns", "Show the column names of a CSV file"),\n',
             ),
-            after("app/cli/table.py", '"Data": (', '"columns", '),
+            line_after("app/cli/table.py", '"Data": (', '"columns", '),
         ),
         remaining_lines=(("docs/commands.md", "", "\n`purse columns` shows the column names of a CSV file.\n"),),
         asking=frozenset({"test_every_command_is_named"}),
@@ -206,12 +206,12 @@ ADDITIONS = {
         files={"app/pages/templates/colophon.html": "colophon.html"},
         lines=(("app/pages/routes.py", "", PAGE),),
         remaining_lines=(
-            after("docs/addresses.md", TABLE_OF_THREE, "| `GET /pages/colophon` | any role | a page of text |\n"),
-            after(EXPENSIVE, READS, '        ("GET", "/pages/colophon"): _get("/pages/colophon"),\n'),
+            line_after("docs/addresses.md", TABLE_OF_THREE, "| `GET /pages/colophon` | any role | a page of text |\n"),
+            line_after(EXPENSIVE, READS, '        ("GET", "/pages/colophon"): _get("/pages/colophon"),\n'),
         ),
         asking=frozenset(
             {
-                "test_every_page_has_its_row_and_no_row_is_left_over",
+                "test_every_page_has_a_row_and_every_row_a_page",
                 "test_every_route_that_an_analyst_may_call_has_its_dearest_request",
             }
         ),
@@ -299,7 +299,7 @@ def names(tests: list[str]) -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_suite_asks_for_the_rest_of_an_addition(outcomes: Any) -> None:
+def test_the_suite_requires_the_remaining_lines_of_an_addition(outcomes: Any) -> None:
     without, _, printed = outcomes
     assert names(without["failed"]) == frozenset().union(*(each.asking for each in ADDITIONS.values())), printed
 

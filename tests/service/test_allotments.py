@@ -12,13 +12,13 @@ pytestmark = pytest.mark.slow
 BUDGETS = [{"epsilon": 3.0, "delta": 1e-6, "filter": name} for name in ("gdp_rdp", "rdp", "gdp")]
 
 
-def _allot(service: Service, dataset: str, who: str, **said: Any) -> Response:
-    return service.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/{who}", json=said)
+def _allot(service: Service, dataset: str, analyst: str, **fields: Any) -> Response:
+    return service.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/{analyst}", json=fields)
 
 
-def _submit(service: Service, who: str, dataset: str, epsilon: float) -> Response:
+def _submit(service: Service, role: str, dataset: str, epsilon: float) -> Response:
     body = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": epsilon}}
-    return service.call(who, "POST", "/v1/jobs", json=body)
+    return service.call(role, "POST", "/v1/jobs", json=body)
 
 
 def _budget_answers(service: Service, analyst: str, dataset: str) -> list[Any]:
@@ -73,7 +73,7 @@ class TestReserved:
         assert 0.0 < own["allotment"]["used"] < 1.0
         whole = both.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()
         assert (whole["epsilon"], whole["jobs"]) == (3.0, 2)
-        assert [(one["analyst"], one["allotment"] is None) for one in whole["analysts"]] == [
+        assert [(spend["analyst"], spend["allotment"] is None) for spend in whole["analysts"]] == [
             ("bob", False),
             ("the analyst", True),
         ]
@@ -92,7 +92,7 @@ class TestReserved:
             "nothing remains for other analysts"
         )
 
-    def test_ends_when_it_is_taken_back(self, both: Service, budget: dict[str, Any]) -> None:
+    def test_ends_when_it_is_deleted(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
         whole = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
         assert _allot(both, dataset, "the analyst", share=0.9, mode="reserved").status_code == 200
@@ -162,7 +162,7 @@ def test_a_smaller_budget_must_cover_the_reserved_parts(both: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("fields", "code"),
     [
         ({}, "invalid_request"),
         ({"share": 0.5, "epsilon": 1.0}, "invalid_request"),
@@ -180,18 +180,18 @@ def test_a_smaller_budget_must_cover_the_reserved_parts(both: Service) -> None:
         ({"epsilon": 1.0, "delta": 0.0}, "out_of_range"),
     ],
 )
-def test_what_cannot_be_allotted_is_refused_in_a_sentence_and_changes_nothing(
-    shared: Service, said: dict[str, Any], code: str
+def test_an_invalid_allotment_is_refused_and_changes_nothing(
+    shared: Service, fields: dict[str, Any], code: str
 ) -> None:
     dataset = shared.dataset(budget=BUDGETS[0])
     state_before = shared.durable(dataset)
-    refused = _allot(shared, dataset, "the analyst", **said)
+    refused = _allot(shared, dataset, "the analyst", **fields)
     assert (refused.status_code, refused.json()["code"]) == (422, code)
     assert refused.json()["violations"][0]["what"]
     assert shared.durable(dataset) == state_before
 
 
-def test_who_and_what_is_not_there_is_not_found(shared: Service) -> None:
+def test_an_unknown_analyst_or_dataset_is_not_found(shared: Service) -> None:
     dataset = shared.dataset()
     for path in (f"{dataset}/allotments/nobody", f"{dataset}/allotments/bootstrap", "ds_none/allotments/the analyst"):
         for method in ("PUT", "GET", "DELETE"):

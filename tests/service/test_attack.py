@@ -19,7 +19,7 @@ def test_every_route_that_an_analyst_may_call_has_its_dearest_request() -> None:
     routes = callable_routes()
     assert set(requests_by_route(FACTS)) == set(routes), "tests/heavy/dearest.py needs a request for each route"
     sent_requests = requests(FACTS, routes)
-    assert [(one.method, one.route) for one, _ in zip(sent_requests, routes, strict=False)] == routes
+    assert [(request.method, request.route) for request, _ in zip(sent_requests, routes, strict=False)] == routes
     assert all(any(group(route) for name, group in GROUPS.items() if name != "every route") for route in routes)
 
 

@@ -31,7 +31,7 @@ from tests.support.world import World, run_out
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """A released job, a queued one and an untouched dataset."""
+    """A world with a released job, a queued job and an unused dataset."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     world.release(dataset)
@@ -76,7 +76,7 @@ CHANGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_every_change_of_what_is_stored_is_found(world: World, change: Callable[[World], None] | None) -> None:
+def test_every_change_of_stored_entries_is_detected(world: World, change: Callable[[World], None] | None) -> None:
     if change is None:
         refuse_unsound(world.database)
         assert list(verify(world.database).values()) == [None, None]
@@ -88,7 +88,7 @@ def test_every_change_of_what_is_stored_is_found(world: World, change: Callable[
 
 
 @pytest.mark.slow
-def test_a_server_does_not_start_on_one(world: World, make_service: MakeService) -> None:
+def test_a_server_does_not_start_on_a_changed_ledger(world: World, make_service: MakeService) -> None:
     CHANGES["another head"](world)  # type: ignore[misc]
     world.database.close()
     with pytest.raises(UnsoundLedger), make_service(world.settings.home):
@@ -103,7 +103,7 @@ def test_a_ledger_of_several_pages_is_read_to_its_end(world: World, monkeypatch:
     assert (first, second) == ("the stored state is not what its entries lead to", None)
 
 
-def test_a_server_inside_this_process_does_not_start_on_one_either(
+def test_a_server_in_this_process_does_not_start_on_a_changed_ledger(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "ForkedCalculators", lambda *_: InlineCalculators())
@@ -217,7 +217,7 @@ class TestValues:
 
 
 @pytest.mark.slow
-def test_a_head_that_no_ledger_of_the_home_contains_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_head_that_no_ledger_contains_is_reported(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     dataset = next(iter(verify(world.database)))
     with world.database.read() as connection:
         newest = store.newest(connection, dataset)

@@ -41,7 +41,7 @@ def _restored(world: World, backup: Path) -> World:
 
 
 @pytest.mark.slow
-def test_a_copy_of_a_living_service_starts_elsewhere_with_all_it_had(tmp_path: Path) -> None:
+def test_a_backup_of_a_running_service_starts_elsewhere_unchanged(tmp_path: Path) -> None:
     world = _lived(tmp_path)
     with world.database.write():  # a server that is writing is no obstacle
         back_up(world.settings, tmp_path / "copy")
@@ -59,7 +59,7 @@ def test_a_copy_of_a_living_service_starts_elsewhere_with_all_it_had(tmp_path: P
     restored.release(dataset)
 
 
-def test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order(tmp_path: Path) -> None:
+def test_a_start_detects_charges_after_the_backup_and_needs_an_order(tmp_path: Path) -> None:
     world = _lived(tmp_path)
     back_up(world.settings, tmp_path / "copy")
     (dataset,) = audit.verify(world.database)

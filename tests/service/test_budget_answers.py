@@ -17,9 +17,9 @@ def _nothing_runs(shared: Service) -> None:
     shared.engine.slots = 0  # no job starts, so that each charge is a submission's
 
 
-def _ask(service: Service, who: str, dataset: str, tag: str | None = None) -> Any:
+def _ask(service: Service, role: str, dataset: str, tag: str | None = None) -> Any:
     headers = {} if tag is None else {"If-None-Match": tag}
-    return service.call(who, "GET", f"/v1/datasets/{dataset}/budget", headers=headers)
+    return service.call(role, "GET", f"/v1/datasets/{dataset}/budget", headers=headers)
 
 
 def _submit(service: Service, role: str, dataset: str) -> str:
@@ -113,20 +113,22 @@ def test_an_answer_is_computed_again_only_after_a_visible_change(
     monkeypatch.setattr(budgets, "status", counted)
     dataset = shared.dataset()
 
-    def asked() -> list[str]:
+    def names_computed() -> list[str]:
         computed.clear()
         for role in ("analyst", "bob", "steward"):
             _ask(shared, role, dataset)
         return [name for name in computed if name in ("the analyst", "bob")]
 
-    assert asked() == ["the analyst", "bob"], "cached answers are never shared between callers"
-    assert asked() == []
+    assert names_computed() == ["the analyst", "bob"], "cached answers are never shared between callers"
+    assert names_computed() == []
     job = _submit(shared, "bob", dataset)
-    assert asked() == ["the analyst", "bob"]
+    assert names_computed() == ["the analyst", "bob"]
     shared.engine.slots, shared.engine.ends = 1, {1: outcome(FAILED)}  # the job starts and ends
     shared.app.state.services.dispatcher.wake()
     assert shared.finished(job)["state"] == "failed"
     shared.engine.slots, shared.engine.ends = 0, {}
-    assert asked() == [], "an entry that changes no budget does not change how long an analyst waits"
+    assert names_computed() == [], "an entry that changes no budget does not change how long an analyst waits"
     shared.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/bob", json={"share": 0.5, "mode": "reserved"})
-    assert asked() == asked() == ["the analyst", "bob"], "reserved parts are computed for every request"
+    assert names_computed() == names_computed() == ["the analyst", "bob"], (
+        "reserved parts are computed for every request"
+    )

@@ -74,7 +74,7 @@ def calculators() -> Iterator[ForkedCalculators]:
     started.close()
 
 
-async def asked(calculators: ForkedCalculators, question: Question) -> Answer:
+async def reply_to(calculators: ForkedCalculators, question: Question) -> Answer:
     return ANSWER.validate_json(await calculators.ask(QUESTION.dump_json(question)))
 
 
@@ -96,7 +96,7 @@ def test_every_question_and_every_answer_survives_serialisation(method: type[Any
 @pytest.mark.slow
 def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None:
     for question in (price(DpGd()), replace(price(DpGd()), most_answers=1), Recompute({"epsilon": 1})):
-        ours, theirs = answer(question), asyncio.run(asked(calculators, question))
+        ours, theirs = answer(question), asyncio.run(reply_to(calculators, question))
         assert type(theirs) is type(ours)
         if isinstance(ours, CalculatedPrice) and isinstance(theirs, CalculatedPrice):
             assert (theirs.planned, theirs.cost) == (ours.planned, ours.cost)
@@ -106,7 +106,7 @@ def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None
 
 @pytest.mark.slow
 def test_a_calculation_that_takes_too_long_is_refused_with_the_limit(calculators: ForkedCalculators) -> None:
-    refusal = asyncio.run(asked(calculators, DEAR))
+    refusal = asyncio.run(reply_to(calculators, DEAR))
     assert isinstance(refusal, Refused)
     assert refusal.code == "out_of_range"
     assert f"{SECONDS} CPU seconds" in refusal.detail
@@ -115,7 +115,7 @@ def test_a_calculation_that_takes_too_long_is_refused_with_the_limit(calculators
 @pytest.mark.slow
 def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators) -> None:
     async def leave() -> None:
-        task = asyncio.create_task(asked(calculators, DEAR))
+        task = asyncio.create_task(reply_to(calculators, DEAR))
         await eventually(lambda: len(process(calculators).children()) == 1)
         task.cancel()
         await eventually(lambda: not process(calculators).children())
@@ -123,14 +123,14 @@ def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculator
     asyncio.run(leave())
 
 
-def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculators: ForkedCalculators) -> None:
+def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators) -> None:
     async def kill() -> None:
-        task = asyncio.create_task(asked(calculators, DEAR))
+        task = asyncio.create_task(reply_to(calculators, DEAR))
         await eventually(lambda: len(process(calculators).children()) == 1)
         process(calculators).children()[0].kill()
         with pytest.raises(Lost):
             await task
-        assert isinstance(await asked(calculators, price(DpGd())), CalculatedPrice)
+        assert isinstance(await reply_to(calculators, price(DpGd())), CalculatedPrice)
 
     asyncio.run(kill())
 
@@ -140,7 +140,7 @@ def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculator
     killed = process(calculators)
     killed.kill()
     killed.wait(PATIENCE)
-    assert isinstance(asyncio.run(asked(calculators, price(DpGd(steps=77)))), CalculatedPrice)
+    assert isinstance(asyncio.run(reply_to(calculators, price(DpGd(steps=77)))), CalculatedPrice)
     assert process(calculators).pid != killed.pid
 
 
@@ -151,7 +151,7 @@ def test_a_process_that_is_killed_before_it_is_warm_is_replaced_at_the_next_atte
         process(started).kill()
         assert not started.is_warm()
         assert started.is_warm()
-        assert isinstance(asyncio.run(asked(started, price(DpGd()))), CalculatedPrice)
+        assert isinstance(asyncio.run(reply_to(started, price(DpGd()))), CalculatedPrice)
     finally:
         started.close()
     assert not started.is_warm(), "after close, no process is started"
@@ -159,7 +159,7 @@ def test_a_process_that_is_killed_before_it_is_warm_is_replaced_at_the_next_atte
 
 @pytest.mark.parametrize("is_warm", [False, True])
 def test_the_process_ends_without_a_stack_trace_when_its_server_is_killed(is_warm: bool) -> None:
-    """Before it was warm, it wrote to a closed channel; warm, it read from one whose other end had unread bytes."""
+    """The process may write to a closed channel, or read from one whose other end has unread bytes."""
     script = f"""
 import os, signal, socket
 from app.calculation.calculators import begin
@@ -215,8 +215,8 @@ async def _dataset(steward: httpx.AsyncClient) -> str:
 
 
 @pytest.mark.slow
-def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(server: Live) -> None:
-    """The finding: 42 such quotes, and nothing was answered for 70 s."""
+def test_the_service_answers_while_one_analyst_requests_expensive_prices(server: Live) -> None:
+    """Otherwise 42 such quotes block every answer for 70 s."""
 
     async def attack() -> None:
         async with _caller(server) as steward:
@@ -247,7 +247,7 @@ def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(serve
 
 
 @pytest.mark.slow
-def test_a_job_whose_caller_leaves_while_it_is_priced_is_none(server: Live) -> None:
+def test_a_job_whose_caller_disconnects_during_pricing_is_not_submitted(server: Live) -> None:
     async def leave() -> None:
         async with _caller(server) as steward:
             dataset = await _dataset(steward)

@@ -40,14 +40,14 @@ class Server:
         return heard
 
     def follow(self, job: str) -> list[str]:
-        """The states that a stream of its tells, to the end."""
+        """Return the states that a stream of the job reports until its end."""
         database, principal = self.world.database, Principal("idn_x", "x", "analyst", ends="9999")
 
-        async def told() -> list[str]:
+        async def collect() -> list[str]:
             stream = events.follow(database, job, (-1, 0, 0), principal, self.changes)
             return [event.data.state async for event in stream if isinstance(event.data, JobEvent)]
 
-        return asyncio.run(told())
+        return asyncio.run(collect())
 
     def close(self) -> None:
         """Stop listening for changes."""
@@ -116,8 +116,8 @@ class TestOnPostgres:
 
     test_another_server_hears = staticmethod(test_another_server_receives_each_change)
 
-    def test_an_end_that_is_kept_is_announced_to_nobody(self, world: World) -> None:
-        """Its moment is what the grid hides; all that is public is announced, by the job's id alone."""
+    def test_an_unpublished_end_is_not_announced(self, world: World) -> None:
+        """The grid hides its time. Announcements contain only the ids of jobs with public changes."""
         with _hearing(world.database) as heard:
             job = world.submit(world.dataset()).id
             claim = world.claim()
@@ -141,7 +141,7 @@ class TestOnPostgres:
 
 
 class _hearing:  # noqa: N801  # a context
-    """A connection that listens; each call returns what was announced since the last one.
+    """A listening connection. Each call returns the announcements since the last call.
 
     PostgreSQL delivers announcements in the order of their commits. A call therefore announces an end itself, and
     waits for that instead of for a time.
@@ -158,7 +158,7 @@ class _hearing:  # noqa: N801  # a context
         self._connection = psycopg.connect(self._address, autocommit=True)
         self._connection.execute("LISTEN purse_jobs")
         self._heard: list[str] = []
-        self._connection.add_notify_handler(lambda found: self._heard.append(found.payload))
+        self._connection.add_notify_handler(lambda notification: self._heard.append(notification.payload))
         return self._since_the_last_call
 
     def _since_the_last_call(self) -> list[str]:

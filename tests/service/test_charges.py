@@ -57,7 +57,7 @@ def test_the_same_label_is_the_same_charge(service: Service) -> None:
 
 
 def test_a_sampled_event_is_charged_if_it_fits_the_number_of_records(service: Service) -> None:
-    """A batch of more records than there are would be charged less than it costs."""
+    """A batch larger than the dataset would be charged less than it costs."""
     dataset = service.dataset()
     drawn = {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 50, "sample_size": 5, "event": GAUSSIAN}
     slots = {"type": "RandomAllocationDpEvent", "rate": 1.0, "slots": 5, "form": "ordered", "event": GAUSSIAN}
@@ -99,7 +99,7 @@ def test_a_charge_beyond_the_budget_is_recorded_only_on_demand_and_freezes(servi
 
 
 @pytest.mark.parametrize(
-    ("event", "more", "code"),
+    ("event", "changes", "code"),
     [
         (GAUSSIAN | {"noise_multiplier": "ten"}, {}, "invalid_request"),
         (GAUSSIAN | {"noise_multiplier": 0.0}, {}, "out_of_range"),
@@ -110,10 +110,10 @@ def test_a_charge_beyond_the_budget_is_recorded_only_on_demand_and_freezes(servi
         (GAUSSIAN | {"noise_multiplier": 1e-3}, {"exceeds": True}, "out_of_range"),
     ],
 )
-def test_only_events_are_charged(service: Service, event: dict[str, Any], more: Any, code: str) -> None:
+def test_only_events_are_charged(service: Service, event: dict[str, Any], changes: Any, code: str) -> None:
     dataset = service.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp"})
     state_before = service.durable(dataset)
-    refused = _charge(service, dataset, event if code != "out_of_range" or not more else _huge(event), **more)
+    refused = _charge(service, dataset, event if code != "out_of_range" or not changes else _huge(event), **changes)
     assert (refused.status_code, refused.json()["code"]) == (422, code)
     assert service.durable(dataset) == state_before
 
@@ -122,7 +122,7 @@ def _huge(event: dict[str, Any]) -> dict[str, Any]:
     return {"type": "SelfComposedDpEvent", "event": event, "count": 10**9}
 
 
-def test_a_pure_ledger_takes_pure_events_alone(service: Service) -> None:
+def test_a_pure_ledger_accepts_only_pure_events(service: Service) -> None:
     dataset = service.dataset(budget={"epsilon": 1.0, "delta": 0.0, "filter": "pure"})
     refused = _charge(service, dataset, GAUSSIAN)
     assert (refused.status_code, refused.json()["code"]) == (422, "method_filter_mismatch")
@@ -159,6 +159,6 @@ def test_the_calculator_gives_noise_that_its_own_charge_keeps(shared: Service) -
         ({"seed": 1}, "invalid_request"),
     ],
 )
-def test_the_calculator_refuses_what_it_cannot_answer(shared: Service, changes: dict[str, Any], code: str) -> None:
+def test_the_calculator_refuses_impossible_requests(shared: Service, changes: dict[str, Any], code: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/calibrations", json=CALIBRATION | changes)
     assert (answer.status_code, answer.json()["code"]) == (422, code)

@@ -82,7 +82,7 @@ def _change(world: World, statement: str, **values: object) -> None:
         assert connection.execute(sa.text(statement), values).rowcount > 0
 
 
-def test_a_start_follows_only_what_comes_after_the_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_follows_only_the_entries_after_the_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, read = audit.verify(world.database), list[int]()
     entries = store.entries
 
@@ -147,8 +147,8 @@ def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(world: 
     assert not _documents(world)
 
 
-def test_a_forged_checkpoint_that_suits_everything_else_is_refused(world: World) -> None:
-    """Budget given back in the checkpoint, the stored state and the analyst's sum alike: the signature is missing."""
+def test_a_forged_checkpoint_that_agrees_with_all_states_is_refused(world: World) -> None:
+    """The checkpoint, the stored state and the analyst's sum all return budget. Only the signature is missing."""
     _signed(world)
     document = json.loads(_documents(world)[0][1])
     cheap = ["1"] * len(document["state"]["spent"])
@@ -190,7 +190,7 @@ def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: 
         "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 5",
     ],
 )
-def test_what_comes_after_a_checkpoint_is_verified_before_the_start(world: World, statement: str) -> None:
+def test_entries_after_a_checkpoint_are_verified_before_the_start(world: World, statement: str) -> None:
     _change(world, statement)
     with pytest.raises(UnsoundLedger):
         _verified_checkpoints(world)
@@ -240,7 +240,7 @@ def test_a_tampered_registration_is_found_before_the_start(world: World, stateme
 
 
 def test_a_ledger_whose_opening_dataset_is_missing_is_refused(tmp_path: Path) -> None:
-    """Another dataset could still be charged on it, by a stored state that nobody has compared with the entries."""
+    """Another dataset could be charged on it, by a stored state that was not compared with the entries."""
     world = World.at(tmp_path / "home")
     world.dataset()
     with world.database.write() as connection:
@@ -278,8 +278,8 @@ def test_a_running_server_ends_expired_sessions_and_removes_their_lines(
     assert "settled" in world.kinds(dataset)  # not always the last entry: the queued job may start meanwhile
 
 
-def test_the_opening_dataset_is_known_after_a_checkpoint_whatever_it_is_called() -> None:
-    """Canonical JSON sorts keys: the order of the datasets is lost."""
+def test_the_opening_dataset_is_known_after_a_checkpoint_under_any_name() -> None:
+    """Canonical JSON sorts keys, so it loses the order of the datasets."""
     followed, state = Replay(), None
     for event in (Opened("d2", 5, Filter.open("pure", Privacy(1.0, 0.0)), "family"), Joined("d1", 5, "eve")):
         state, entry = advance(state, event, "2026-01-01T00:00:00.000Z")

@@ -24,6 +24,7 @@ from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.insides import attempts_of
+from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
 from tests.support.unfenced import held_by_anybody
 from tests.support.world import World, output, run_out
@@ -83,12 +84,14 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     fit = _admitted_one_by_one(world, dataset)
     priced = world.priced(dataset)
+    all_read = threading.Barrier(CLIENTS, timeout=PATIENCE)
 
     def submit(_number: int) -> bool:
         cost = priced.cost
         assert cost is not None
         with world.database.read() as connection:
             stale = ledger.load_state(connection, dataset)
+        all_read.wait()  # otherwise each thread may write before the next one reads
         assert stale is not None
         if not priced.outlook(Standing(stale)).fits:
             return False
@@ -101,7 +104,7 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
             connection.execute(sa.update(ledgers).where(ledgers.c.id == dataset).values(state=text))
         return True
 
-    assert sum(_at_once(submit)) > fit
+    assert sum(_at_once(submit)) == CLIENTS > fit
     with world.database.read() as connection:
         state = ledger.load_state(connection, dataset)
     assert state is not None
@@ -109,7 +112,7 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_times_the_same_key_is_one_job(shared: Service) -> None:
+def test_fifty_requests_with_one_key_are_one_job(shared: Service) -> None:
     dataset = shared.dataset()
 
     def submit(_number: int) -> tuple[int, str]:
@@ -185,7 +188,7 @@ class Paused:
 
 
 @pytest.mark.slow
-def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) -> None:
+def test_a_dispatcher_that_wakes_before_the_second_attempt_ends_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_a, story.a)
     assert story.releases() == []
@@ -197,7 +200,7 @@ def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -> None:
+def test_a_dispatcher_that_wakes_after_the_second_attempt_ended_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_b, story.b)
     story.end(story.engine_a, story.a)
@@ -227,7 +230,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
+def test_a_late_dispatcher_keeps_its_own_attempts(tmp_path: Path) -> None:
     """The dispatcher renews its lease before it claims, so the attempt continues after a pause."""
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
@@ -265,7 +268,7 @@ def _not_now(*_: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusing_engine_costs_one_attempt_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
@@ -281,7 +284,7 @@ def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-def test_what_killed_attempts_left_on_the_scratch_disk_is_swept(tmp_path: Path) -> None:
+def test_files_of_killed_attempts_are_removed_from_the_scratch_disk(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     job = world.submit(world.dataset()).id
     claim = world.claim()

@@ -60,7 +60,7 @@ def _replaced(name: str, content: bytes | None) -> Callable[[Path], None]:
 
 
 def _cut(home: Path) -> None:
-    """The second half of the database is not what was written."""
+    """Overwrite the second half of the database."""
     file = home / DATABASE_FILE
     written = file.read_bytes()
     _replaced(DATABASE_FILE, written[: len(written) // 2] + b"\x55" * (len(written) // 2))(home)
@@ -119,7 +119,7 @@ for home in sys.argv[1:]:
 """
 
 
-def test_files_that_may_not_be_read_refuse_a_start_with_one_sentence(template: Path, tmp_path: Path) -> None:
+def test_a_start_with_unreadable_files_is_refused_with_one_sentence(template: Path, tmp_path: Path) -> None:
     prefix = WITHOUT_RIGHTS if os.getuid() == 0 else ()
     if prefix and (shutil.which("setpriv") is None or subprocess.call([*prefix, "true"]) != 0):
         pytest.skip("root may read every file, and setpriv cannot take this right away")

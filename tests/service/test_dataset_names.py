@@ -75,7 +75,7 @@ def test_every_operation_that_takes_a_dataset_is_tried_below(
                 assert "name" in parameter["description"], (method, path)
                 queries |= {(path, parameter["name"])} if parameter["in"] == "query" else set()
     assert fields == set(BODIES)
-    assert changes == {(method, PREFIX + rest) for method, rest, _, _ in CHANGES}
+    assert changes == {(method, PREFIX + suffix) for method, suffix, _, _ in CHANGES}
     assert queries == {("/v1/jobs", "dataset"), ("/v1/sessions", "dataset")}
 
 

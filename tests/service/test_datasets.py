@@ -37,12 +37,12 @@ def _problem(response: Response, status: int, code: str) -> dict[str, Any]:
     return problem
 
 
-def _left(service: Service) -> list[str]:
-    """The names of all dataset folders, hidden ones too."""
+def _stored_folders(service: Service) -> list[str]:
+    """Return the names of all dataset folders, including hidden ones."""
     return sorted(path.name for path in folders.root(service.home).iterdir())
 
 
-def _known(service: Service) -> list[str]:
+def _registered_folders(service: Service) -> list[str]:
     with service.database.read() as connection:
         return sorted(connection.scalars(sa.select(datasets.c.folder)))
 
@@ -102,7 +102,7 @@ def test_its_ledger_begins_with_its_filter(service: Service) -> None:
     assert state.filter == Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
 
 
-def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service) -> None:
+def test_only_the_encoded_matrix_is_stored(service: Service) -> None:
     dataset = service.upload().json()["id"]
     folder = folders.path(service.home, dataset)
     assert sorted(path.name for path in folder.iterdir()) == ["codes.npy", "meta.json", "numbers.npy"]
@@ -110,7 +110,7 @@ def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service)
     expected = np.stack([(20 + i % 60) / 50 - 1, i % 2, i % 60 > 30], axis=1)
     assert np.load(folder / NUMBERS).dtype == np.float32
     assert np.array_equal(stored_matrix(folder), expected.astype(np.float32))
-    assert _left(service) == _known(service) == [dataset]
+    assert _stored_folders(service) == _registered_folders(service) == [dataset]
 
 
 @pytest.mark.slow
@@ -131,8 +131,8 @@ def test_parquet_is_recognised_by_content_and_gives_the_same_dataset(service: Se
 
 
 @pytest.mark.slow
-def test_the_same_values_are_the_same_dataset_in_whatever_file(service: Service) -> None:
-    """Review: a new line at the end of the file was a new budget."""
+def test_the_same_values_are_the_same_dataset_in_any_file(service: Service) -> None:
+    """Otherwise a line break at the end of the file would give a new budget."""
     assert service.upload().status_code == 201
     files = (people() + b"\n", people().replace(b"\n", b"\r\n"), people().replace(b",f,", b", f,"))
     for number, file in enumerate(files):
@@ -149,7 +149,7 @@ def test_the_files_name_is_never_used(service: Service, name: str) -> None:
     dataset = service.upload(name=name)
     assert dataset.status_code == 201, dataset.text
     assert "escaped" not in dataset.text
-    assert _left(service) == [dataset.json()["id"]]
+    assert _stored_folders(service) == [dataset.json()["id"]]
     assert [path for path in service.home.parent.rglob("*") if "escaped" in path.name] == []
 
 
@@ -184,7 +184,7 @@ def test_a_missing_column_is_named_and_no_value_is(service: Service) -> None:
     ragged = service.upload(file=b"age,sex,income\n50,f,low\n51,m,s3cr3t,4\n")
     assert "Line 3" in _problem(ragged, 422, "unreadable_file")["detail"]
     assert "s3cr3t" not in ragged.text
-    assert _left(service) == []
+    assert _stored_folders(service) == []
 
 
 @pytest.mark.parametrize("role", ["analyst", "auditor", None])
@@ -205,7 +205,7 @@ def test_only_a_steward_uploads_and_other_roles_are_refused_before_a_byte_is_rea
     scope = {"type": "http", "method": "POST", "path": "/v1/datasets", "query_string": b"", "headers": headers}
     anyio.run(partial(service.app, scope, receive, send))
     assert messages[0]["status"] == (401 if role is None else 403)
-    assert _left(service) == []
+    assert _stored_folders(service) == []
 
 
 def _form(*parts: tuple[bytes, bytes], end: bytes = b"--b--\r\n") -> bytes:
@@ -218,7 +218,7 @@ FILE_PART = (b"file", people())
 
 
 @pytest.mark.parametrize(
-    ("body", "what"),
+    ("body", "reason"),
     [
         (b"", "last boundary"),
         (_form(), "part `spec`"),
@@ -237,17 +237,17 @@ FILE_PART = (b"file", people())
         (b"no multipart at all 4711", "well-formed"),
     ],
 )
-def test_a_form_of_another_shape_is_refused(shared: Service, body: bytes, what: str) -> None:
+def test_a_malformed_form_is_refused(shared: Service, body: bytes, reason: str) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     response = shared.call("steward", "POST", "/v1/datasets", content=body, headers=headers)
     problem = _problem(response, 422, "invalid_request")
-    assert what in problem["violations"][0]["what"]
+    assert reason in problem["violations"][0]["what"]
     assert "4711" not in response.text
-    assert _left(shared) == _known(shared)
+    assert _stored_folders(shared) == _registered_folders(shared)
 
 
 @pytest.mark.slow
-def test_a_form_may_come_in_any_order_and_in_any_pieces(service: Service) -> None:
+def test_a_form_is_accepted_in_any_order_and_any_pieces(service: Service) -> None:
     def pieces() -> Any:
         body = _form(FILE_PART, SPEC_PART)
         for start in range(0, len(body), 7):
@@ -296,7 +296,7 @@ def test_limits_hold_while_the_bytes_arrive(make_service: MakeService, tmp_path:
         assert "'spec'" in _problem(service.upload(long), 413, "too_large")["detail"]
         announced = headers | {"Content-Length": "9" * 30}
         assert service.call("steward", "POST", "/v1/datasets", content=b"", headers=announced).status_code == 413
-        assert len(_left(service)) == len(_known(service)) == 1
+        assert len(_stored_folders(service)) == len(_registered_folders(service)) == 1
 
 
 def test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing(
@@ -307,11 +307,11 @@ def test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing(
     with make_service(tmp_path / "home", max_upload_bytes=5000) as service:
         response = service.upload(file=(tmp_path / "people").read_bytes())
         assert "rows" in _problem(response, 413, "too_large")["detail"]
-        assert _left(service) == _known(service) == []
+        assert _stored_folders(service) == _registered_folders(service) == []
 
 
 @pytest.mark.slow
-def test_of_many_uploads_of_one_file_at_once_one_wins(service: Service) -> None:
+def test_one_of_many_simultaneous_uploads_of_a_file_wins(service: Service) -> None:
     start = threading.Barrier(4)
 
     def upload(number: int) -> Response:
@@ -321,7 +321,7 @@ def test_of_many_uploads_of_one_file_at_once_one_wins(service: Service) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(upload, range(4)))
     assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
-    assert len(_left(service)) == len(_known(service)) == 1
+    assert len(_stored_folders(service)) == len(_registered_folders(service)) == 1
 
 
 def test_a_failure_at_the_last_step_leaves_neither_row_nor_folder(
@@ -329,21 +329,21 @@ def test_a_failure_at_the_last_step_leaves_neither_row_nor_folder(
 ) -> None:
     publish = folders.publish
 
-    def broken(made: Path, home: Path, folder: str) -> None:
-        publish(made, home, folder)
+    def broken(staged: Path, home: Path, folder: str) -> None:
+        publish(staged, home, folder)
         raise OSError("disk full, s3cr3t")
 
     monkeypatch.setattr(folders, "publish", broken)
     response = service.upload()
     _problem(response, 500, "internal")
     assert "s3cr3t" not in response.text
-    assert _left(service) == _known(service) == []
+    assert _stored_folders(service) == _registered_folders(service) == []
     monkeypatch.undo()
     assert service.upload().status_code == 201
 
 
 @pytest.mark.slow
-def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_restart_removes_only_the_files_of_a_crash(make_service: MakeService, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with make_service(home) as service:
         dataset = service.dataset()
@@ -354,7 +354,7 @@ def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeS
     with folders.incoming(home) as filled:
         (filled / "upload").write_bytes(b"half of a file")
         with make_service(home) as service:
-            assert _left(service) == sorted([dataset, filled.name, f"{filled.name}.lock"])
+            assert _stored_folders(service) == sorted([dataset, filled.name, f"{filled.name}.lock"])
             assert (filled / "upload").read_bytes() == b"half of a file"
             assert sorted(path.name for path in (home / "quarantine").iterdir()) == ["ds_orphan", "incoming-dead"]
             assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").status_code == 200

@@ -21,7 +21,7 @@ from tests.support.world import World, finish_attempts, run_out
 
 
 class Disk:
-    """The room that a database's file has: none beyond what it takes, or plenty. SQLite's own error says so."""
+    """The disk of a database's file, full or not. SQLite raises its own error."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self.is_full = False
@@ -85,7 +85,7 @@ def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service
 
 
 @pytest.mark.slow
-def test_what_has_ended_waits_for_room_and_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_attempt_waits_for_space_and_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
     job = world.submit(world.dataset()).id
@@ -157,8 +157,8 @@ def test_an_attempt_without_memory_is_a_failure_like_any_other(
 
 
 @pytest.mark.slow
-def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interrupted job would go first. While it waits for room, other jobs run in the only slot."""
+def test_a_job_without_space_does_not_delay_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted job would run first. While it waits for space, other jobs use the only slot."""
     world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
     dataset = world.dataset()

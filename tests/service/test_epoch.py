@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a service with an epoch and two datasets, one of them with a job that was released."""
+    """The home of a service with an epoch and two datasets, one of which has a released job."""
     world = World.at(tmp_path_factory.mktemp("template") / "home")
     Epoch.open(world.settings, world.database)
     released, _ = world.dataset(), world.dataset()
@@ -56,7 +56,7 @@ def world(template: Path, tmp_path: Path) -> Iterator[World]:
 
 
 def _datasets(world: World) -> list[str]:
-    """The one with the longer ledger first."""
+    """Return the datasets, the one with the longer ledger first."""
     return sorted(_heads(world), key=lambda dataset: -_heads(world)[dataset].sequence)
 
 
@@ -65,7 +65,7 @@ def _heads(world: World) -> dict[str, Head]:
         return {dataset: store.head(connection, dataset) for dataset in audit.verify(world.database)}
 
 
-def _kept(world: World) -> dict[str, Head]:
+def _published_heads(world: World) -> dict[str, Head]:
     """Return the heads in the epoch file."""
     heads = map(json.loads, world.settings.epoch.read_text().splitlines()[1:])
     return {head["ledger"]: Head.parse(head["head"]) for head in heads}
@@ -105,7 +105,7 @@ def _open(world: World) -> Epoch:
 
 def test_the_file_follows_every_commit_and_no_rollback(world: World) -> None:
     first, second = _datasets(world)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     assert world.settings.epoch.stat().st_mode & 0o777 == 0o600
     version_before = _version(world)
     with suppress(ZeroDivisionError), world.database.write() as connection:
@@ -115,15 +115,15 @@ def test_the_file_follows_every_commit_and_no_rollback(world: World) -> None:
         pass
     assert _version(world) == version_before, "neither a rolled back nor an empty transaction is published"
     world.release(second)
-    assert _kept(world) == _heads(world)
-    assert _kept(world)[first].sequence == _kept(world)[second].sequence == 4
+    assert _published_heads(world) == _heads(world)
+    assert _published_heads(world)[first].sequence == _published_heads(world)[second].sequence == 4
     _open(world)
 
 
-def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_service: MakeService) -> None:
+def test_an_older_copy_is_refused_with_the_missing_heads(world: World, make_service: MakeService) -> None:
     restore, (first, second) = _copied(world), _datasets(world)
     world.release(first)
-    published = _kept(world)
+    published = _published_heads(world)
     restored = restore()
     assert list(audit.verify(restored.database).values()) == [None, None], "by itself it holds"
     with pytest.raises(BelowEpoch, match=f"{first} lacks its head {published[first]}.*accept-rollback") as refused:
@@ -132,17 +132,17 @@ def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_ser
     restored.database.close()
     with pytest.raises(BelowEpoch), make_service(world.settings.home):
         pytest.fail("it started")
-    assert _kept(world) == published
+    assert _published_heads(world) == published
 
 
-def test_a_ledger_that_went_another_way_is_refused(world: World) -> None:
+def test_a_ledger_with_other_entries_is_refused(world: World) -> None:
     """The restored ledger is as long as the published one, or longer, but has other entries."""
     restore, (first, _) = _copied(world), _datasets(world)
     world.release(first)
     restored = restore()
     restored.release(first)
     restored.release(first)
-    assert _heads(restored)[first].sequence > _kept(world)[first].sequence
+    assert _heads(restored)[first].sequence > _published_heads(world)[first].sequence
     with pytest.raises(BelowEpoch, match=first):
         _open(restored)
     restored.database.close()
@@ -158,7 +158,7 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
     assert (lost.ledgers, list(lost.missing)) == ({}, [third])
     rollbacks = _lost(world)
     assert rollbacks[third]["reason"] == "restored"
-    assert third not in _kept(world)
+    assert third not in _published_heads(world)
     _open(restored)
     assert _lost(world) == rollbacks, "it is stored permanently"
     restored.database.close()
@@ -171,7 +171,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     restore = _copied(world)
     kinds_before = world.kinds(dataset)
     sessions.record(world, session.id, 3)
-    assert _kept(world)[session.id].sequence == 3
+    assert _published_heads(world)[session.id].sequence == 3
     assert world.kinds(dataset) == kinds_before
     _open(world)
     restored = restore()
@@ -183,7 +183,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     expired = sessions.get(restored, session.id)
     assert (expired.state, expired.charged) == ("expired", session.reserved)
     _open(restored)
-    assert session.id not in _kept(restored)
+    assert session.id not in _published_heads(restored)
     restored.database.close()
 
 
@@ -209,10 +209,10 @@ def test_a_repeated_request_publishes_what_a_stopped_server_recorded(world: Worl
     session = sessions.open_session(world, _datasets(world)[1], sessions.many(10))
     published, world.database.after_commit = world.database.after_commit, None  # the first server is killed there
     sessions.record(world, session.id, 3, key="a key of the program")
-    assert session.id not in _kept(world)
+    assert session.id not in _published_heads(world)
     world.database.after_commit = published
     sessions.record(world, session.id, 3, key="a key of the program")
-    assert _kept(world)[session.id].sequence == 3
+    assert _published_heads(world)[session.id].sequence == 3
 
 
 def test_the_file_forgets_a_session_that_ended(world: World) -> None:
@@ -220,9 +220,9 @@ def test_the_file_forgets_a_session_that_ended(world: World) -> None:
     session = sessions.open_session(world, dataset, sessions.many(10))
     sessions.record(world, session.id, 3)
     sessions.close(world, session.id)
-    assert session.id in _kept(world)
+    assert session.id in _published_heads(world)
     _open(world)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
 
 
 def _closed(world: World, dataset: str) -> str:
@@ -239,15 +239,15 @@ def test_a_running_server_removes_the_lines_of_ended_sessions(world: World) -> N
     sessions.record(world, still_open, 2)
     closed = [_closed(world, dataset) for _ in range(3)]
     published = _open_beside(world)
-    assert set(closed) <= set(_kept(world))
+    assert set(closed) <= set(_published_heads(world))
     published.forget_ended(world.database)
-    assert set(_kept(world)) == set(_heads(world)) | {still_open}
+    assert set(_published_heads(world)) == set(_heads(world)) | {still_open}
     assert not set(closed) & set(published.heads), "its memory is bounded as well"
     version_before = _version(world)
     published.forget_ended(world.database)
     assert _version(world) == version_before
     sessions.record(world, still_open, 1)
-    assert _kept(world)[still_open].sequence == 3
+    assert _published_heads(world)[still_open].sequence == 3
     _open(world)
 
 
@@ -269,7 +269,7 @@ def test_a_copy_without_the_end_of_a_session_is_refused(world: World, is_publish
         world.database.after_commit = None
     sessions.close(world, session.id)
     _open_beside(world).forget_ended(world.database)
-    assert (session.id in _kept(world)) is not is_published
+    assert (session.id in _published_heads(world)) is not is_published
     lacking = f"{dataset} lacks its head" if is_published else f"{session.id} lacks recorded answers up to 3:"
     restored = restore()
     with pytest.raises(BelowEpoch, match=lacking):
@@ -297,7 +297,7 @@ def test_a_start_publishes_the_end_of_each_session_whose_line_it_removes(
     with monkeypatch.context() as patch:
         patch.setattr(epoch, "locked", locked_after_the_end)
         _open(starting)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     starting.database.close()
     restored = restore()
     with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
@@ -305,7 +305,7 @@ def test_a_start_publishes_the_end_of_each_session_whose_line_it_removes(
     restored.database.close()
 
 
-def test_a_ledger_that_went_another_way_keeps_the_lines_of_its_sessions(world: World) -> None:
+def test_a_ledger_with_other_entries_keeps_the_lines_of_its_sessions(world: World) -> None:
     """While a server runs, its database may be replaced by a copy in which the session ended in another entry."""
     dataset = _datasets(world)[1]
     session = sessions.open_session(world, dataset, sessions.many(10))
@@ -318,7 +318,7 @@ def test_a_ledger_that_went_another_way_keeps_the_lines_of_its_sessions(world: W
     published = Epoch.read(restored.settings, restored.database)
     assert _heads(restored)[dataset].sequence <= published.heads[dataset].sequence
     published.forget_ended(restored.database)
-    assert _kept(restored)[session.id].sequence == 4
+    assert _published_heads(restored)[session.id].sequence == 4
     restored.database.close()
 
 
@@ -344,7 +344,7 @@ def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monke
     assert session in published.heads
     world.release(first)
     published.forget_ended(world.database)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     _open(world)
 
 
@@ -357,12 +357,12 @@ def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(worl
     sessions.record(neighbour, session.id, 3)
     sessions.close(world, session.id)
     ours.forget_ended(world.database)
-    assert session.id not in _kept(world)
+    assert session.id not in _published_heads(world)
     theirs._lines = epoch._MOST_LINES
     neighbour.release(first)
-    assert session.id in _kept(world)
+    assert session.id in _published_heads(world)
     theirs.forget_ended(neighbour.database)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     assert ours.behind == theirs.behind == 0
     neighbour.database.close()
 
@@ -381,7 +381,7 @@ def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypat
     world.release(_datasets(world)[0])
     assert published.behind == 0
     published.forget_ended(world.database)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
 
 
 def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
@@ -415,7 +415,7 @@ def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
     assert published.behind == 1
     world.release(_datasets(world)[0])
     assert published.behind == 0
-    assert _kept(world).items() >= _heads(world).items()
+    assert _published_heads(world).items() >= _heads(world).items()
 
 
 def test_an_expired_session_is_ended_and_its_line_removed(world: World) -> None:
@@ -433,23 +433,23 @@ def test_an_expired_session_is_ended_and_its_line_removed(world: World) -> None:
     assert world.kinds(dataset)[-1] == "settled"
     assert sessions.receipt(world, abandoned)["receipt"]["state"] == "expired"
     published.forget_ended(world.database)
-    assert set(_kept(world)) == set(_heads(world)) | {still_open}
+    assert set(_published_heads(world)) == set(_heads(world)) | {still_open}
 
 
-def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None:
+def test_a_crash_between_commit_and_epoch_allows_the_next_start(world: World) -> None:
     first, _ = _datasets(world)
     world.database.after_commit = None  # it is killed there, again and again
     world.release(first)
     world.release(first)
-    behind = _kept(world)
+    behind = _published_heads(world)
     assert behind[first].sequence < _heads(world)[first].sequence
     _open(world)
-    assert _kept(world) == _heads(world) != behind
+    assert _published_heads(world) == _heads(world) != behind
 
 
-def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
+def test_a_last_line_that_a_crash_truncated_is_ignored(world: World) -> None:
     first, second = _datasets(world)
-    heads_before = _kept(world)
+    heads_before = _published_heads(world)
     world.release(first)
     file = world.settings.epoch
     lines = file.read_bytes().splitlines(keepends=True)
@@ -459,17 +459,17 @@ def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
     assert heads_before[first].sequence < heads_read[first].sequence == _heads(world)[first].sequence - 1
     assert heads_read[second] == heads_before[second]
     _open(world)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     assert len(file.read_bytes().splitlines()) == 3
 
 
-def test_a_long_file_is_written_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_is_rewritten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epoch, "_MOST_LINES", 3)
     first, _ = _datasets(world)
     for _ in range(4):
         world.release(first)
         assert len(world.settings.epoch.read_bytes().splitlines()) <= 1 + 2 + 3
-        assert _kept(world) == _heads(world)
+        assert _published_heads(world) == _heads(world)
 
 
 def test_heads_that_cannot_be_written_are_logged_and_written_with_the_next(
@@ -479,16 +479,16 @@ def test_heads_that_cannot_be_written_are_logged_and_written_with_the_next(
         raise OSError(28, "s3cr3t")
 
     first, second = _datasets(world)
-    heads_before = _kept(world)
+    heads_before = _published_heads(world)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", fail)
         patch.setattr(epoch, "write_whole", fail)
         patch.setattr(os, "write", lambda *_: 5)
         world.release(first)
-    assert _kept(world) == heads_before
+    assert _published_heads(world) == heads_before
     assert {record.getMessage() for record in caplog.records} == {"epoch_not_written OSError"}
     world.release(second)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
 
 
 def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -512,7 +512,7 @@ def test_late_heads_do_not_go_back_and_all_are_written(world: World) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert _kept(world)[first] == Head(39, "a" * 64)
+    assert _published_heads(world)[first] == Head(39, "a" * 64)
 
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -525,23 +525,23 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("change", "why"), BROKEN.values(), ids=BROKEN)
-def test_an_epoch_that_nobody_can_trust_is_refused(world: World, change: Callable[[Path], object], why: str) -> None:
+def test_an_invalid_epoch_is_refused(world: World, change: Callable[[Path], object], why: str) -> None:
     change(world.settings.epoch)
     with pytest.raises(BelowEpoch, match=f"{why}.*PURSE_EPOCH_FILE"):
         _open(world)
     assert list(epoch.shortfall(world.settings, world.database)) == ["epoch"]
     lost = rollback.accept(world.database, world.settings, "the disk with the epoch is gone")
     assert lost.ledgers == dict.fromkeys(_datasets(world))
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     _open(world)
     assert [world.kinds(dataset)[-1] for dataset in _datasets(world)] == ["rolled_back"] * 2
 
 
-def test_a_service_of_before_gets_one_and_misses_it_from_then_on(tmp_path: Path) -> None:
+def test_an_older_service_gets_an_epoch_and_requires_it_afterwards(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home", epoch_file=tmp_path / "epoch of another disk")
     world.release(world.dataset())
     _open(world)
-    assert _kept(world) == _heads(world)
+    assert _published_heads(world) == _heads(world)
     assert not (tmp_path / "home" / "epoch").exists()
     world.settings.epoch.unlink()
     with pytest.raises(BelowEpoch, match="is missing"):
@@ -565,7 +565,7 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
     untouched = world.submit(second, privacy={"epsilon": 0.1}).id
     restore = _copied(world)
     world.end(claimed)  # released, after the copy was made
-    published = _kept(world)[first]
+    published = _published_heads(world)[first]
     restored = restore()
     assert {job: restored.job(job).state for job in open_then} == open_then
     lost = rollback.accept(restored.database, restored.settings, "disk lost")
@@ -610,7 +610,7 @@ def test_the_command_accepts_once_and_only_if_heads_are_missing(
     code, _, err = purse(capsys, *order)
     assert (code, "nothing to accept" in err) == (1, True)
     world.release(first)
-    published = _kept(world)[first]
+    published = _published_heads(world)[first]
     restore().database.close()
     look = ("ledger", "verify", "--home", str(world.settings.home))
     code, out, _ = purse(capsys, *look)

@@ -258,11 +258,11 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, is_p
         ({"holdout": 0.2, "name": "n" * 195}, "invalid_request"),
     ],
 )
-def test_what_cannot_be_kept_out_is_refused(service: Service, changes: Any, code: str) -> None:
+def test_an_impossible_holdout_is_refused(service: Service, changes: Any, code: str) -> None:
     refused = service.upload(SPEC | {"name": "refused"} | changes, people(N + 7))
     assert (refused.status_code, refused.json()["code"]) == (422, code)
 
 
-def test_one_record_has_no_part(service: Service) -> None:
+def test_one_record_cannot_be_split(service: Service) -> None:
     refused = service.upload(SPEC | {"name": "one", "holdout": 0.5}, b"age,sex,income\n20,f,low\n")
     assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")

@@ -24,7 +24,10 @@ def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
     for operations in document["paths"].values():
         for operation in operations.values():
             good = [operation["responses"].get(status, {}) for status in RESPONSES]
-            for side, part in (("request", operation.get("requestBody", {})), *(("response", one) for one in good)):
+            for side, part in (
+                ("request", operation.get("requestBody", {})),
+                *(("response", response) for response in good),
+            ):
                 for media, content in part.get("content", {}).items():
                     if media in ("application/json", "multipart/form-data"):
                         yield operation["operationId"], side, content

@@ -58,7 +58,7 @@ def test_an_analyst_of_one_member_reads_nothing_of_its_family(service: Service) 
     job = service.finished(_submit(service, first, 0.5)["id"])
     rows = [service.call("steward", "GET", f"/v1/datasets/{d}").json()["rows"] for d in (first, second)]
     paths = [f"/v1/datasets/{first}", f"/v1/datasets/{first}/budget"]
-    paths += [f"/v1/jobs/{job['id']}{rest}" for rest in ("", "/model", "/receipt")]
+    paths += [f"/v1/jobs/{job['id']}{suffix}" for suffix in ("", "/model", "/receipt")]
     text = "".join(service.call("analyst", "GET", path).text for path in paths)
     names = [service.call("steward", "GET", f"/v1/datasets/{d}").json()["name"] for d in (first, second)]
     assert names[0] in text

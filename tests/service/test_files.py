@@ -38,14 +38,14 @@ def test_zeros_and_ones_that_are_floats_are_refused_with_the_cure(shared: Servic
 
 
 @pytest.mark.parametrize(
-    ("more", "status"),
+    ("changes", "status"),
     [({}, 201), ({"targets": ["income"]}, 422), ({"max_unparsed": 0.02}, 422), ({"max_unparsed": {"income": 0}}, 422)],
 )
-def test_of_a_target_a_hundredth_may_be_unparsed_and_of_others_a_twentieth(
-    shared: Service, more: dict[str, Any], status: int
+def test_one_percent_of_a_target_and_five_of_other_columns_may_be_unparsed(
+    shared: Service, changes: dict[str, Any], status: int
 ) -> None:
     file = b"age,sex,income\n" + b"50,f,low\n" * 97 + b"1,m,lo\n" * 3 + b",,\n" * 50
-    spec = SPEC | {"name": f"limits {status} {more}"} | more
+    spec = SPEC | {"name": f"limits {status} {changes}"} | changes
     response = shared.upload(spec, file)
     assert response.status_code == status, response.text
     income = response.json()["report"]["columns"][2]
@@ -95,8 +95,8 @@ def test_only_the_uploader_reads_the_report(make_service: MakeService, tmp_path:
             dataset = accepted.json()["id"]
             job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
             assert service.finished(job)["state"] == "done"
-            paths = [f"/v1/datasets/{dataset}{rest}" for rest in ("", "/budget", "/ledger", "/ledger/head")]
-            paths += [f"/v1/jobs/{job}{rest}" for rest in ("", "/model", "/receipt")]
+            paths = [f"/v1/datasets/{dataset}{suffix}" for suffix in ("", "/budget", "/ledger", "/ledger/head")]
+            paths += [f"/v1/jobs/{job}{suffix}" for suffix in ("", "/model", "/receipt")]
             answers = [
                 service.call(role, "GET", path).text
                 for path in [*paths, "/v1/datasets", "/v1/jobs", "/metrics"]

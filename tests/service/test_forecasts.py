@@ -136,9 +136,9 @@ def test_no_answer_says_whether_a_sample_equals_the_data(shared: Service) -> Non
     assert shared.call("steward", "DELETE", f"/v1/uploads/{upload}").status_code == 204
 
 
-@pytest.mark.parametrize("asked", [{"rows": 0}, {"rows": 100_001}, {"number": -1}, {"source": "data"}, {"rwos": 5}])
-def test_what_is_no_twin_is_refused(shared: Service, dataset: str, asked: dict[str, Any]) -> None:
-    answer = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params=asked)
+@pytest.mark.parametrize("query", [{"rows": 0}, {"rows": 100_001}, {"number": -1}, {"source": "data"}, {"rwos": 5}])
+def test_an_invalid_request_for_a_twin_is_refused(shared: Service, dataset: str, query: dict[str, Any]) -> None:
+    answer = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params=query)
     assert answer.status_code == 422
 
 
@@ -179,7 +179,7 @@ def test_a_forecast_states_its_scores_and_its_assumptions(shared: Service, datas
 
 _opened: list[str] = []
 _watching: list[bool] = []
-sys.addaudithook(lambda event, given: _opened.append(str(given[0])) if _watching and event == "open" else None)
+sys.addaudithook(lambda event, arguments: _opened.append(str(arguments[0])) if _watching and event == "open" else None)
 
 
 @pytest.mark.slow
@@ -220,12 +220,12 @@ def test_no_file_of_the_data_is_opened_and_nothing_is_charged(service: Service) 
         ({"method": {"name": "dp_gd", "steps": 10_000}, "runs": 50}, "out_of_range"),
     ],
 )
-def test_what_cannot_be_forecast_is_refused(shared: Service, dataset: str, changes: dict[str, Any], code: str) -> None:
+def test_an_impossible_forecast_is_refused(shared: Service, dataset: str, changes: dict[str, Any], code: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/forecasts", json={"dataset": dataset, **FORECAST, **changes})
     assert (answer.status_code, answer.json()["code"]) == (422, code)
 
 
-def test_twins_are_made_few_at_once(shared: Service, dataset: str) -> None:
+def test_simultaneous_twins_are_limited(shared: Service, dataset: str) -> None:
     twins = shared.app.state.services.twins
     tokens = shared.call("steward", "GET", "/v1/tokens").json()["items"]
     owner = next(token["identity"] for token in tokens if token["name"] == "the analyst")

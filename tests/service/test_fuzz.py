@@ -21,7 +21,7 @@ def test_the_interface_behaves_as_its_document_states(
     monkeypatch.setenv("NO_PROXY", "testserver")  # else `requests` reads the whole environment for each request
     with make_service(tmp_path / "home") as service:
         outcome = fuzz(service, seed=1, examples=2, without_edges=_EXPENSIVE)
-    assert not outcome.failures, "\n\n".join(f"{what}\n{sample}" for what, sample in outcome.failures.items())
+    assert not outcome.failures, "\n\n".join(f"{failure}\n{sample}" for failure, sample in outcome.failures.items())
     assert {"examples", "coverage", "fuzzing", "stateful"} <= set(outcome.calls)
     well = ("GET 200", "POST 200", "POST 201", "POST 202", "PUT 200", "PATCH 200", "DELETE 200", "DELETE 204")
     assert all(outcome.statuses[status] for status in well), "not only refusals were seen"

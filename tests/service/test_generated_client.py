@@ -15,7 +15,7 @@ from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 @contextmanager
 def _generated(service: Service, folder: Path, name: str) -> Iterator[Any]:
-    """The client's package, importable under this name."""
+    """Generate the client's package, and make it importable under this name."""
     from openapi_python_client import generate  # takes half a second: not where the suite is collected
     from openapi_python_client.config import Config, ConfigFile, MetaType
 
@@ -28,7 +28,7 @@ def _generated(service: Service, folder: Path, name: str) -> Iterator[Any]:
         yield import_module
     finally:
         sys.path.remove(str(folder))
-        for module in [known for known in sys.modules if known.split(".")[0] == name]:
+        for module in [module_name for module_name in sys.modules if module_name.split(".")[0] == name]:
             del sys.modules[module]
 
 

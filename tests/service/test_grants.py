@@ -56,7 +56,7 @@ OF_A_SESSION = [rule for rule in ANALYSTS if "{session_id}" in rule[1]]
 
 @dataclass(frozen=True)
 class Case:
-    """A dataset with a profile that the analyst released on it, and a stranger who has a grant elsewhere alone."""
+    """A dataset with a profile that its analyst released, and a stranger with a grant on another dataset only."""
 
     service: Service
     dataset: str
@@ -81,14 +81,14 @@ def case(shared: Service) -> Case:
     return Case(shared, dataset, *jobs)
 
 
-def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
+def _ask(service: Service, caller: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
     method, path = rule
     options = (
         {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {"json": (EVALUATION | SESSION).get(rule)}
     )
     path = path.replace("{dataset_id}", dataset).replace("{job_id}", job)
     assert "{" not in path, "replace the path's other parameter here too, by a name that the dataset has"
-    return service.call(who, method, path, **options)
+    return service.call(caller, method, path, **options)
 
 
 @contextmanager
@@ -180,8 +180,8 @@ def test_jobs_are_listed_by_the_name_of_their_dataset(case: Case) -> None:
     assert listed("analyst", "nobody 1") == listed("stranger", name) == []
 
 
-def test_whoever_gets_no_lock_goes_on_with_nothing(case: Case) -> None:
-    """On PostgreSQL a grant may come between the lock, which finds no row, and what is then read without it."""
+def test_a_missing_lock_stops_the_request(case: Case) -> None:
+    """On PostgreSQL a grant may be committed between the lock, which finds no row, and the later reads."""
     with case.service.database.write() as connection:
         [stranger] = connection.execute(sa.select(identities.c.id).where(identities.c.name == "stranger")).scalars()
         with pytest.raises(ApiError, match="not_found"):
@@ -265,8 +265,8 @@ def test_the_next_page_of_jobs_shows_nothing_of_other_analysts(case: Case) -> No
     assert {service.finished(job)["state"] for job in (first, *foreign_jobs, second)} == {"done"}
 
 
-def test_a_profile_of_a_dataset_without_a_grant_is_none(case: Case) -> None:
-    """Review: "that profile is of another dataset" told that there is such a job."""
+def test_a_profile_of_a_dataset_without_a_grant_does_not_exist(case: Case) -> None:
+    """The answer "that profile is of another dataset" would reveal that the job exists."""
     [own] = case.service.call("stranger", "GET", "/v1/datasets").json()["items"]
     answers = []
     for job in (case.profile, case.model, "job_" + "a" * 20):
@@ -339,13 +339,13 @@ class TestGranting:
                 assert refused.status_code == (422 if "%00" in path else 404)
         assert service.call("steward", "GET", "/v1/datasets/ds_none/grants").status_code == 404
 
-    def test_of_a_new_analyst_or_a_new_dataset_there_is_none(self, service: Service) -> None:
+    def test_a_new_analyst_or_a_new_dataset_has_no_grant(self, service: Service) -> None:
         old = service.dataset()
         service.analyst("ada")
         service.analysts.clear()
         service.dataset()
         assert service.call("ada", "GET", "/v1/datasets").json()["items"] == []
-        assert [one["id"] for one in service.call("analyst", "GET", "/v1/datasets").json()["items"]] == [old]
+        assert [listed["id"] for listed in service.call("analyst", "GET", "/v1/datasets").json()["items"]] == [old]
 
     def test_is_listed_page_by_page(self, service: Service) -> None:
         dataset = service.dataset()

@@ -26,15 +26,15 @@ def dataset(shared: Service) -> str:
 
 
 @pytest.fixture(scope="module")
-def before(shared: Service, dataset: str) -> Any:
+def state_before(shared: Service, dataset: str) -> Any:
     return shared.durable(dataset)
 
 
 @pytest.fixture
-def unchanged(shared: Service, dataset: str, before: Any) -> Iterator[None]:
-    """Whatever the tests send, not one byte of the durable state changes. (test_ledger_routes.py: it would show.)"""
+def unchanged(shared: Service, dataset: str, state_before: Any) -> Iterator[None]:
+    """No request of these tests changes the durable state. (test_ledger_routes.py tests that a change is visible.)"""
     yield
-    assert shared.durable(dataset) == before
+    assert shared.durable(dataset) == state_before
 
 
 pytestmark = pytest.mark.usefixtures("unchanged")
@@ -172,7 +172,7 @@ def test_no_seed_in_the_query(shared: Service, dataset: str, path: str) -> None:
 
 @PRICED
 @pytest.mark.parametrize(
-    ("change", "where", "meant"),
+    ("change", "where", "suggestion"),
     [
         ({"targett": 4711}, "body.targett", "target"),
         ({"privacy": {"epsilon": 0.5, "dleta": 4711}}, "body.privacy.dleta", "delta"),
@@ -181,12 +181,12 @@ def test_no_seed_in_the_query(shared: Service, dataset: str, path: str) -> None:
     ],
 )
 def test_an_unknown_field_is_named_and_its_value_is_not(
-    shared: Service, dataset: str, path: str, change: Any, where: str, meant: str | None
+    shared: Service, dataset: str, path: str, change: Any, where: str, suggestion: str | None
 ) -> None:
     response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset} | change)
     _problem(response, {"invalid_request"})
     reasons = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
-    assert meant is None or f"`{meant}`" in reasons[where]
+    assert suggestion is None or f"`{suggestion}`" in reasons[where]
 
 
 def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Service) -> None:
@@ -216,7 +216,7 @@ def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Servic
         "",
     ],
 )
-def test_a_repeated_key_and_what_is_not_json(shared: Service, dataset: str, path: str, text: str) -> None:
+def test_repeated_keys_and_invalid_json_are_refused(shared: Service, dataset: str, path: str, text: str) -> None:
     _problem(_post(shared, path, text.replace("DATASET", dataset)), {"invalid_request"})
 
 
@@ -336,12 +336,14 @@ def test_a_spec_that_is_not_strict_json(shared: Service, text: str) -> None:
     _problem(shared.upload(text), {"invalid_request", "out_of_range"})
 
 
-@pytest.mark.parametrize(("more", "status", "codes"), [(0, 422, {"invalid_request"}), (1, 413, {"too_large"})])
-def test_a_spec_of_four_mebibytes_is_read_and_no_more(shared: Service, more: int, status: int, codes: set[str]) -> None:
+@pytest.mark.parametrize(("extra", "status", "codes"), [(0, 422, {"invalid_request"}), (1, 413, {"too_large"})])
+def test_a_spec_of_four_mebibytes_is_read_and_no_more(
+    shared: Service, extra: int, status: int, codes: set[str]
+) -> None:
     text = json.dumps(SPEC | {"name": "guarded", "seed": 4711})
-    response = shared.upload(text + " " * (4 * 2**20 - len(text) + more))
+    response = shared.upload(text + " " * (4 * 2**20 - len(text) + extra))
     _problem(response, codes, status)
-    assert ("4194304 bytes" in response.text) == bool(more)
+    assert ("4194304 bytes" in response.text) == bool(extra)
 
 
 @pytest.mark.parametrize(

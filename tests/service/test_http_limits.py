@@ -77,10 +77,10 @@ def remaining_answer(connection: socket.socket) -> bytes:
     return bytes(answer)
 
 
-def problem(said: bytes) -> tuple[int, str]:
-    """Status and code of a problem document, and nothing else."""
-    head, _, body = said.partition(b"\r\n\r\n")
-    assert b"application/problem+json" in head, said[:300]
+def problem(answer: bytes) -> tuple[int, str]:
+    """Return status and code of a problem document, which has no other content of the request."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"application/problem+json" in head, answer[:300]
     document: dict[str, Any] = json.loads(body)
     assert int(head.split()[1]) == document["status"]
     assert "4711" not in body.decode()
@@ -93,7 +93,7 @@ def answers(server: Live) -> bool:
 
 
 def test_an_answer_is_one_write(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Head and body together; each write is a call into the kernel, and a packet."""
+    """Head and body are written together, because each write is a system call and a packet."""
     written: list[bytes] = []
 
     class Noted:
@@ -164,13 +164,13 @@ def test_a_header_without_an_end_is_refused_early(server: Live) -> None:
     [b"X-Long: " + b"4711" * 2**13, b"a: 4711\r\n" * 4000, b"a: 4711\r\n" * 101, b"X-Long: " + b"4711" * 4090],
     ids=["one long", "many short", "one too many", "a little too long"],
 )
-def test_too_large_a_head_is_told(server: Live, headers: bytes) -> None:
+def test_too_large_a_head_gets_an_answer(server: Live, headers: bytes) -> None:
     with connected(server) as connection:
         connection.sendall(START + b"Connection: close\r\n" + headers.rstrip() + b"\r\n\r\n")
         assert problem(remaining_answer(connection)) == (431, "headers_too_large")
 
 
-def test_a_large_head_is_taken(server: Live) -> None:
+def test_a_large_head_is_accepted(server: Live) -> None:
     headers = b"".join(b"x-%d: %s\r\n" % (i, b"v" * 100) for i in range(90))
     with connected(server) as connection:
         connection.sendall(START + b"Connection: close\r\n" + headers + b"\r\n")
@@ -192,7 +192,7 @@ def test_a_large_head_is_taken(server: Live) -> None:
         b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_told_as_a_problem(server: Live, request_: bytes) -> None:
+def test_a_request_that_is_not_http_gets_a_problem_document(server: Live, request_: bytes) -> None:
     with connected(server) as connection:
         connection.sendall(request_)
         status, code = problem(remaining_answer(connection))
@@ -200,8 +200,8 @@ def test_what_is_no_http_is_told_as_a_problem(server: Live, request_: bytes) -> 
     assert status in (400, 431)
 
 
-def test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read(server: Live) -> None:
-    """Otherwise a proxy could take bytes for the body that the server would answer as another request."""
+def test_a_request_with_two_lengths_is_refused_and_the_rest_is_not_read(server: Live) -> None:
+    """Otherwise a proxy could forward bytes as a body that the server would answer as another request."""
     hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     with connected(server) as connection:
         connection.sendall(VERIFY + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % (5 + len(hidden)))
@@ -210,7 +210,7 @@ def test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_re
 
 
 @pytest.mark.slow
-def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
+def test_an_invalid_chunk_ends_the_request(server: Live) -> None:
     with connected(server) as connection:
         head = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         connection.sendall(head + b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n')
@@ -221,10 +221,10 @@ def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [b"", b"G", START, START + b"X: " + b"4" * 5000])
-def test_a_head_that_does_not_come_is_not_waited_for(hurried: Live, begun: bytes) -> None:
+@pytest.mark.parametrize("partial_head", [b"", b"G", START, START + b"X: " + b"4" * 5000])
+def test_an_incomplete_head_is_refused_after_the_time_limit(hurried: Live, partial_head: bytes) -> None:
     with connected(hurried) as connection:
-        connection.sendall(begun)
+        connection.sendall(partial_head)
         assert problem(remaining_answer(connection)) == (408, "request_timeout")
 
 
@@ -245,7 +245,7 @@ def test_a_head_that_drips_is_not_waited_for(hurried: Live) -> None:
 
 
 @pytest.mark.slow
-def test_a_body_that_nobody_wants_is_not_read_for_ever(hurried: Live) -> None:
+def test_an_unused_body_is_not_read_without_limit(hurried: Live) -> None:
     request = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"
     with answered(hurried, request, 404) as connection:
         deadline = time.monotonic() + PATIENCE
@@ -259,7 +259,7 @@ def test_a_body_that_nobody_wants_is_not_read_for_ever(hurried: Live) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_that_nobody_reads_is_not_kept(hurried: Live) -> None:
+def test_an_answer_that_is_not_read_is_dropped(hurried: Live) -> None:
     until(lambda: not hurried.connections())
     with connected(hurried) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -391,7 +391,7 @@ def test_streams_of_one_caller_are_limited(steward: httpx.Client, dataset: str) 
 
 
 @pytest.mark.slow
-def test_head_of_a_stream_opens_none(steward: httpx.Client, dataset: str) -> None:
+def test_a_head_request_opens_no_stream(steward: httpx.Client, dataset: str) -> None:
     _, headers = _analyst(steward, dataset)
     path = _job(steward, dataset, headers)
     for _ in range(20):

@@ -29,7 +29,7 @@ from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, STEWARD, Service
 
 
-def _asked(route: APIRoute) -> list[Require]:
+def _required(route: APIRoute) -> list[Require]:
     called = [READER if d.call is monitor else d.call for d in dependants(route)]
     return [call for call in called if isinstance(call, Require)]
 
@@ -54,7 +54,7 @@ def test_every_route_refuses_unknown_parameters() -> None:
 
 @pytest.mark.parametrize(("method", "route"), EVERY, ids=_named)
 def test_rule_is_in_the_routes_own_dependencies(method: str, route: APIRoute) -> None:
-    required = _asked(route)
+    required = _required(route)
     if (method, route.path) in PUBLIC:
         assert required == []
         return
@@ -99,13 +99,13 @@ def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str
 
 
 @pytest.mark.parametrize("scope", get_args(Scope))
-def test_a_token_is_for_its_scopes_alone(shared: Service, scope: str) -> None:
+def test_a_token_permits_only_its_scopes(shared: Service, scope: str) -> None:
     """The role permits every call, so each refusal is due to the scope."""
     token = _make(shared, "all but one", "steward", scopes=[scope])
     may = set(token["scopes"])
     assert may == ({"quote", "submit"} if scope == "submit" else {scope})
     for method, route in PROTECTED:
-        needed = {require.scope for require in _asked(route)}
+        needed = {require.scope for require in _required(route)}
         response = shared.call("all but one", method, example_path(route))
         assert (response.status_code == 403) == (not needed <= may), (method, route.path)
         if response.status_code == 403:
@@ -124,7 +124,7 @@ def _make(service: Service, name: str, role: str, **more: Any) -> dict[str, Any]
 class TestAnIdentity:
     @pytest.mark.slow
     def test_has_its_tokens_jobs_under_any_of_them(self, service: Service) -> None:
-        """Two of one name are one analyst: the same jobs, keys and spending, and after every token of it is gone."""
+        """Tokens of one name share jobs, keys and spending, even after all of them were revoked."""
         dataset = service.dataset()
         first = _make(service, "ada", "analyst")
         service.grant(dataset, "ada")
@@ -139,7 +139,7 @@ class TestAnIdentity:
         assert service.finished(job)["analyst"] == "ada"
         assert service.call("steward", "DELETE", f"/v1/tokens/{second['id']}").status_code == 204
         assert _make(service, "ada", "analyst")["identity"] == first["identity"]
-        assert [one["id"] for one in service.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
+        assert [listed["id"] for listed in service.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
         assert service.call("ada", "GET", f"/v1/jobs/{job}/model").status_code == 200
         assert service.call("ada", "GET", f"/v1/jobs/{job}/receipt").json()["receipt"]["analyst"] == "ada"
         [mine] = service.call("ada", "GET", f"/v1/datasets/{dataset}/budget").json()["analysts"]
@@ -203,7 +203,7 @@ class TestATokensLife:
             assert refused.json()["violations"][0]["where"] == "body.lifetime"
 
     @pytest.mark.slow
-    def test_is_bounded_when_one_that_had_no_end_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
+    def test_gets_an_end_when_a_token_without_one_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
         with make_service(tmp_path, clock=HeldClock()) as service:
             endless, short = (_make(service, "ada", "analyst", lifetime=end) for end in (None, 60))
             assert endless["expires_at"] is None

@@ -130,9 +130,9 @@ def test_a_table_is_in_the_units_of_the_file(
         assert abs(row["estimate"] - true) < 5 * row["std_error"]
         assert row["lower"] < row["estimate"] < row["upper"]
         assert row["std_error"] ** 2 == pytest.approx(row["sampling_error"] ** 2 + row["noise_error"] ** 2)
-    for term in ("ward = closed", "ward = (other)"):
-        assert (rows[term]["resolved"], rows[term]["estimate"], rows[term]["reference"]) == (False, None, "north")
-        assert rows[term]["reason"]  # the noisy count is usually too small; otherwise noise hides the coefficient
+    for term in ("ward = closed", "ward = (other)"):  # without rows; once in ten thousand tables, noise passes for some
+        assert rows[term]["reference"] == "north"
+        assert rows[term]["resolved"] == (rows[term]["estimate"] is not None) == (not rows[term]["reason"])
     variances = [row["std_error"] ** 2 for row in model["table"] if row["resolved"]]
     assert np.diag(model["covariance"]) == pytest.approx(variances)
     assert [test["column"] for test in model["inference"]["joint_tests"]] == ["ward"]
@@ -239,7 +239,7 @@ def test_a_reference_and_a_level_change_the_table_and_not_the_price(shared: Serv
     ],
     ids=str,
 )
-def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
+def test_a_request_that_does_not_fit_a_table_is_refused_before_the_charge(
     shared: Service, hospital: str, changes: dict[str, Any], code: str
 ) -> None:
     for path in ("/v1/quotes", "/v1/jobs"):

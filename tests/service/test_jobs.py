@@ -131,7 +131,7 @@ def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gdp", "rdp"])
 def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: Service, kind: str) -> None:
-    """Hundreds of hidden steps; the quote, the job and the receipt name dp_gd and what it releases."""
+    """The quote, the job and the receipt of hundreds of hidden steps name dp_gd and its release."""
     dataset = shared.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": kind})
     method, ridge = {"name": "dp_gd", "release": "last", "steps": 300}, {"name": "l2", "strength": 0.01}
     plain: dict[str, Any] = {"method": method, "regularizer": ridge, "preparation": DECLARED}
@@ -228,7 +228,7 @@ def test_rows_are_privately_standardised_in_the_same_price(shared: Service, meth
 
 
 class TestOddData:
-    """An error would be a look at the data: these train like any other."""
+    """Jobs on unusual data train like any other, because an error would depend on the data."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -289,8 +289,8 @@ class TestIdempotency:
         assert first.json()["id"] != second.json()["id"]
 
     @pytest.mark.slow
-    def test_survives_a_budget_that_is_gone(self, shared: Service) -> None:
-        """The answer to a repeated request is its job, though a new one would not fit any more."""
+    def test_finds_its_job_after_the_budget_is_spent(self, shared: Service) -> None:
+        """A repeated request returns its job, although a new job would not fit the budget."""
         dataset = shared.dataset()
         first = _submit(shared, dataset, key="abc-5", privacy={"epsilon": 3.0})
         second = _submit(shared, dataset, key="abc-5", privacy={"epsilon": 3.0})
@@ -299,7 +299,7 @@ class TestIdempotency:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("key", ["", "a b", "x" * 201, "\u00fc".encode("latin-1")])
-    def test_a_key_that_is_none(self, shared: Service, key: Any) -> None:
+    def test_an_invalid_key_is_refused(self, shared: Service, key: Any) -> None:
         answer = shared.call(
             "analyst", "POST", "/v1/jobs", json=_body(shared.dataset()), headers={"Idempotency-Key": key}
         )
@@ -334,7 +334,7 @@ def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
 
 
 class TestNames:
-    """Whatever name the service takes, a receipt can hold: else its jobs would be charged and never released."""
+    """Every accepted name fits into a receipt. Otherwise its jobs would be charged and never released."""
 
     @pytest.mark.slow
     def test_of_any_script(self, shared: Service) -> None:
@@ -415,7 +415,7 @@ class TestWhoSeesWhat:
 
 class TestCancel:
     @pytest.mark.slow
-    def test_refunds_what_had_not_started(self, closed: Service) -> None:
+    def test_refunds_a_job_that_has_not_started(self, closed: Service) -> None:
         dataset = closed.dataset()
         first, second = _running(closed, dataset), _running(closed, dataset)
         whole = closed.dataset()
@@ -432,7 +432,7 @@ class TestCancel:
         assert (waiting["id"], 1) not in closed.engine.submitted
 
     @pytest.mark.slow
-    def test_keeps_the_charge_of_what_had_started(self, closed: Service) -> None:
+    def test_keeps_the_charge_of_a_started_job(self, closed: Service) -> None:
         dataset = closed.dataset()
         job = _running(closed, dataset)
         answer = closed.call("steward", "DELETE", f"/v1/jobs/{job}")
@@ -492,7 +492,7 @@ class TestFailure:
         assert (job["state"], job["error"]) == ("failed", "job_failed")
 
     @pytest.mark.slow
-    def test_a_broken_store_tells_nothing(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_error_of_the_database_is_not_shown(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:
         dataset = service.dataset()
         [values] = (service.home / "datasets").glob("*/numbers.npy")
         values.write_bytes(b"secret of row 17")
@@ -502,7 +502,7 @@ class TestFailure:
         assert "numbers.npy" not in caplog.text
 
     @pytest.mark.slow
-    def test_nothing_is_left_on_the_scratch_disk(self, service: Service) -> None:
+    def test_the_scratch_disk_is_empty_afterwards(self, service: Service) -> None:
         service.finished(_submit(service, service.dataset()).json()["id"])
         assert list((service.home / "scratch").glob("*")) == []
 
@@ -533,7 +533,7 @@ class TestEvents:
         assert len({identifier for identifier, _ in events}) == len(events)
 
     @pytest.mark.slow
-    def test_go_on_after_the_last_one_seen(self, service: Service) -> None:
+    def test_continue_after_the_last_event_id(self, service: Service) -> None:
         ten: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 10}, "preparation": DECLARED}
         job = service.finished(_submit(service, service.dataset(), **ten).json()["id"])["id"]
         [(identifier, last)] = self._stream(service, job, last="1.3.0")
@@ -541,7 +541,7 @@ class TestEvents:
         assert len(self._stream(service, job, last=identifier)) == 1, "the end is always told"
 
     @pytest.mark.slow
-    def test_an_id_that_is_none(self, shared: Service) -> None:
+    def test_an_invalid_event_id_is_refused(self, shared: Service) -> None:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
         for last in ("", "x", "1.2", "1.2.3.4", "-1.0.0", "1e9.0.0", "9" * 20 + ".0.0"):
             assert len(self._stream(shared, job, last=last)) == 1, last
@@ -554,7 +554,7 @@ class TestEvents:
 
 
 @pytest.mark.slow
-def test_a_restart_picks_up_what_was_left(make_service: Any, tmp_path: Path) -> None:
+def test_a_restart_continues_unfinished_jobs(make_service: Any, tmp_path: Path) -> None:
     """The first server stops with one job running and one waiting; the second finishes both, under the same charges."""
     times = {"lease_seconds": 1.0, "renew_seconds": 0.2}
     with make_service(tmp_path / "home", **times) as service:

@@ -36,8 +36,8 @@ def _dispatcher(world: World, slots: int = 1, gate: bool = False) -> tuple[Dispa
 
 class TestOrderlyStops:
     @pytest.mark.slow
-    def test_cost_a_job_no_attempt_however_many(self, world: World) -> None:
-        """Review: the second one failed a healthy job, and charged it."""
+    def test_any_number_of_them_costs_a_job_no_attempt(self, world: World) -> None:
+        """Otherwise a second orderly stop would fail a job, and charge it."""
         job = world.submit(world.dataset()).id
         for life in range(1, 6):
             dispatcher, engine = _dispatcher(world)
@@ -85,8 +85,8 @@ class TestOrderlyStops:
         assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "worker_lost", 5)
 
     @pytest.mark.slow
-    def test_of_a_workers_machine_cost_none_either(self, world: World) -> None:
-        """Handed back at points of the grid, however often: a step's time is nobody's. Then two lost ones are two."""
+    def test_those_of_a_workers_machine_cost_no_attempt(self, world: World) -> None:
+        """Jobs are returned at points of the grid, which hides the time of a step. Two lost attempts count as two."""
         job = world.submit(world.dataset()).id
         dispatcher, engine = _dispatcher(world, gate=True)
         engine.ends = {1: Outcome("left"), 2: Outcome("left"), 3: Outcome("vanished")}
@@ -106,7 +106,7 @@ class TestOrderlyStops:
         assert (world.job(job).state, world.job(job).attempt) == ("done", 4)
         world.check()
 
-    def test_cancelling_what_was_given_back_refunds_nothing(self, world: World) -> None:
+    def test_cancelling_a_returned_job_refunds_nothing(self, world: World) -> None:
         dataset = world.dataset()
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world)
@@ -158,8 +158,8 @@ class TestDrain:
 
 
 class TestOrder:
-    def test_an_interrupted_job_goes_before_all_that_others_queue(self, world: World) -> None:
-        """Review: it waited 783 s behind another analyst's queue, since its own dead attempt made its owner busy."""
+    def test_an_interrupted_job_runs_before_all_queued_ones(self, world: World) -> None:
+        """Otherwise its own dead attempt counts as a running one of its owner, and it waits behind other queues."""
         dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
         job = world.submit(dataset).id
         first, _ = _dispatcher(world)
@@ -172,8 +172,8 @@ class TestOrder:
         second.step()
         assert engine.submitted == [(job, 2)]
 
-    def test_who_has_fewer_live_attempts_goes_first(self, world: World) -> None:
-        """One that has ended, and that nobody has been told of, makes its owner busy no more."""
+    def test_the_analyst_with_fewer_live_attempts_goes_first(self, world: World) -> None:
+        """An ended attempt does not count, even before its end is published."""
         dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
         bob = world.join("bob", dataset)
 
@@ -196,7 +196,7 @@ class TestClocks:
     @pytest.mark.slow
     @pytest.mark.parametrize("jump", [-3600.0, 3600.0, -1e9, 1e9])
     def test_a_clock_that_is_set_changes_nothing(self, world: World, jump: float) -> None:
-        """Review: an hour back blocked a job for an hour; an hour forward, and the server claimed its own."""
+        """A clock set back must not block jobs, and one set forward must not expire the server's own leases."""
         job = world.submit(world.dataset()).id
         dispatcher, engine = _dispatcher(world)
         world.clock.set_wall(jump)
@@ -254,7 +254,7 @@ class TestClocks:
 
 
 class Life:
-    """A server with workers of its own, as `app.main` begins one."""
+    """A server with its own workers, as `app.main` starts it."""
 
     def __init__(self, world: World, boot: str = "boot") -> None:
         self.lock = attend(world.settings.home)
@@ -307,7 +307,7 @@ class TestServersOfOneHome:
         assert list((world.settings.home / "servers").iterdir()) == []
         assert Life(world).lives.ended() == []
 
-    def test_one_command_alone_shares_the_home_with_nobody(self, world: World) -> None:
+    def test_a_command_alone_does_not_share_the_home(self, world: World) -> None:
         home = world.settings.home
         with attend(home), attend(home), pytest.raises(RuntimeError, match="another purse server"):
             attend(home, alone=True)
@@ -316,11 +316,11 @@ class TestServersOfOneHome:
 
 
 class TestEndsAcrossMachines:
-    """An end that one boot measured is reported on that boot's grid, whatever another machine's clock shows."""
+    """An end that one boot measured is reported on that boot's grid, independently of other machines' clocks."""
 
     @staticmethod
-    def _ended(world: World) -> tuple[str, Dispatcher]:
-        """A job whose attempt has ended after a tenth of a second, to be told at a quarter."""
+    def _with_ended_attempt(world: World) -> tuple[str, Dispatcher]:
+        """Return a job whose attempt ended after 0.1 seconds, to be published at 0.25 seconds."""
         job = world.submit(world.dataset()).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
@@ -332,7 +332,7 @@ class TestEndsAcrossMachines:
 
     def test_another_machine_waits_for_the_server_that_measures(self, world: World) -> None:
         """Otherwise its own ticks would reveal exactly when the attempt ended."""
-        job, here = self._ended(world)
+        job, here = self._with_ended_attempt(world)
         there = World.at(world.settings.home, SetClock("another boot"))
         other_dispatcher, _ = _dispatcher(there)
         for _ in range(5):
@@ -348,7 +348,7 @@ class TestEndsAcrossMachines:
 
     @pytest.mark.slow
     def test_another_machine_ends_it_if_that_server_is_dead(self, world: World) -> None:
-        job, _ = self._ended(world)
+        job, _ = self._with_ended_attempt(world)
         there = World.at(world.settings.home, SetClock("another boot"))
         other_dispatcher, _ = _dispatcher(there)
         for _ in range(4):
@@ -358,10 +358,10 @@ class TestEndsAcrossMachines:
         other_dispatcher.step()
         assert world.job(job).state == "done"
 
-    def test_a_control_that_asks_for_no_boot_tells_too_early(
+    def test_without_a_check_of_the_boot_the_end_is_published_too_early(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        job, _ = self._ended(world)
+        job, _ = self._with_ended_attempt(world)
         monkeypatch.setattr(store, "boots", lambda *_: set())
         there = World.at(world.settings.home, SetClock("another boot"))
         _dispatcher(there)[0].step()

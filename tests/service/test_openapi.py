@@ -324,7 +324,7 @@ def test_a_known_tag_is_answered_with_304(shared: Service) -> None:
     assert shared.call(None, "GET", f"/v1/jobs/{job}/model", headers={"If-None-Match": tag}).status_code == 401
 
 
-def test_every_field_says_what_it_is_in_sentences(document: dict[str, Any]) -> None:
+def test_every_field_is_described_in_sentences(document: dict[str, Any]) -> None:
     fields = [
         (f"{name}.{field}", node["description"])
         for name, schema in document["components"]["schemas"].items()

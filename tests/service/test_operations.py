@@ -166,7 +166,7 @@ def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
     assert len(checks) == 1
 
 
-def test_however_many_ask_the_database_is_looked_at_once_a_second(
+def test_the_database_is_checked_once_a_second_for_all_requests(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Database] = []
@@ -257,7 +257,7 @@ def test_a_server_is_ready_before_its_workers_and_its_jobs_wait_for_them(tmp_pat
 def test_a_server_whose_workers_do_not_start_is_not_ready_until_they_do(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once a worker that was killed as it started left a server without any, for good."""
+    """Otherwise a worker killed at its start leaves the server without workers."""
     ready, was_ready = threading.Event(), []
     monkeypatch.setattr(warming, "RETRY_SECONDS", 0.0)
 
@@ -472,11 +472,11 @@ def test_head_is_get_without_the_body(shared: Service, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type", "Last-Event-ID"])
-@pytest.mark.parametrize("same", [True, False])
-def test_two_headers_of_one_kind_are_refused(shared: Service, name: str, same: bool) -> None:
+@pytest.mark.parametrize("are_equal", [True, False])
+def test_two_headers_of_one_kind_are_refused(shared: Service, name: str, are_equal: bool) -> None:
     """Otherwise the framework decides which of two headers counts."""
     once = {"Authorization": f"Bearer {shared.tokens['analyst']}", "Content-Type": "application/json"}
-    headers = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if same else 2}")]
+    headers = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if are_equal else 2}")]
     response = shared.client.request("POST", "/v1/jobs", headers=headers, content=b"{}")
     problem = response.json()
     assert (response.status_code, problem["code"]) == (422, "invalid_request")
@@ -582,14 +582,14 @@ def test_a_request_has_one_id_in_its_headers_the_log_and_the_job(
     assert (access["method"], access["route"], access["status"]) == ("POST", "/v1/jobs", 202)
 
 
-@pytest.mark.parametrize("given", ["short", "x" * 32, "a" * 65, "secret income 70000!", "a" * 32 + "\u00e9"])
-def test_an_id_of_another_form_is_replaced(shared: Service, given: str) -> None:
-    replacement = shared.client.get("/nowhere", headers=[("X-Request-ID", given.encode())]).headers["X-Request-ID"]
+@pytest.mark.parametrize("request_id", ["short", "x" * 32, "a" * 65, "secret income 70000!", "a" * 32 + "\u00e9"])
+def test_an_id_of_another_form_is_replaced(shared: Service, request_id: str) -> None:
+    replacement = shared.client.get("/nowhere", headers=[("X-Request-ID", request_id.encode())]).headers["X-Request-ID"]
     assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", replacement)
 
 
 @pytest.mark.parametrize("layout", ["json", "text"])
-def test_a_line_tells_no_exceptions_text_and_no_librarys_words(layout: Literal["json", "text"]) -> None:
+def test_a_line_contains_no_text_of_exceptions_or_libraries(layout: Literal["json", "text"]) -> None:
     def line(name: str, message: str, error: Exception | None = None) -> str:
         try:
             if error:
@@ -628,15 +628,15 @@ def test_an_application_may_start_again(tmp_path: Any) -> None:
             assert 'purse_jobs{state="done"} 0.0' in metrics
 
 
-def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None:
-    """Review: a stranger's megabyte of keys once held the event loop for seconds."""
+def test_bodies_with_very_many_values_are_refused_before_parsing(service: Service) -> None:
+    """Otherwise a megabyte of keys blocks the event loop for seconds."""
     body = '{"receipt":{},"signature":"x",' + ",".join(f'"a{i}":0' for i in range(30_000)) + "}"
     answer = service.client.post("/v1/receipts/verify", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 413
     assert answer.json()["code"] == "too_large"
 
 
-def test_one_that_wants_the_home_alone_is_refused_beside_a_server(service: Service) -> None:
-    """Review: its dispatcher would take the server's jobs, and end them when it ends."""
+def test_a_command_that_needs_the_home_alone_is_refused_while_a_server_runs(service: Service) -> None:
+    """Otherwise its dispatcher claims the server's jobs, and ends them when it stops."""
     with pytest.raises(RuntimeError, match="another purse server"):
         check_free(Settings(home=service.home))

@@ -54,7 +54,7 @@ def test_styles_hide_only_heads_of_tables_by_width() -> None:
     assert [rule.strip() for rule in hiding] == [".stack thead"]
 
 
-def test_every_page_has_its_row_and_no_row_is_left_over() -> None:
+def test_every_page_has_a_row_and_every_row_a_page() -> None:
     table = (Path(__file__).parents[2] / "docs/addresses.md").read_text()
     listed = re.findall(r"^\| `(\w+ /\S*)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(f"{method} {path}" for method, path in _every())
@@ -87,7 +87,7 @@ def test_a_valid_token_becomes_a_strict_http_only_cookie(shared: Service) -> Non
     assert "Max-Age=0" in signed_out.headers["Set-Cookie"]
 
 
-def test_the_cookie_is_for_https_alone_where_that_is_and_for_the_prefix(
+def test_the_cookie_is_limited_to_https_and_to_the_prefix(
     make_service: MakeService, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with make_service(tmp_path_factory.mktemp("prefixed"), root_path="/purse") as service:
@@ -101,14 +101,14 @@ def test_the_cookie_is_for_https_alone_where_that_is_and_for_the_prefix(
         assert "; Secure" in sign_in(service, STEWARD).headers["Set-Cookie"]
 
 
-def test_the_cookie_is_for_https_alone_behind_a_proxy_that_is_not_trusted(shared: Service) -> None:
-    """The browser's own word for where it is."""
+def test_the_cookie_is_limited_to_https_behind_an_untrusted_proxy(shared: Service) -> None:
+    """The browser states its own scheme."""
     assert "; Secure" in sign_in(shared, STEWARD, headers={"Origin": "https://purse.example"}).headers["Set-Cookie"]
     assert "; Secure" not in sign_in(shared, STEWARD, headers={"Origin": "http://testserver"}).headers["Set-Cookie"]
 
 
 @pytest.mark.parametrize("token", ["", "a-guess", "a b", "\u00e9", "x" * 5000])
-def test_what_is_no_token_is_refused_in_a_sentence_and_kept_nowhere(shared: Service, token: str) -> None:
+def test_an_invalid_token_is_refused_and_not_stored(shared: Service, token: str) -> None:
     answer = sign_in(shared, token)
     assert answer.status_code in (401, 413)
     assert 'role="alert"' in answer.text
@@ -121,18 +121,18 @@ def test_other_cookies_do_not_disturb_it(shared: Service, cookie: str) -> None:
     assert visit(shared, None, "/pages", headers={"Cookie": cookie}).status_code == 200
 
 
-def test_a_link_of_another_site_signs_nobody_out(shared: Service) -> None:
-    """A browser shows no strict cookie then: the answer must not take it away."""
+def test_a_link_of_another_site_does_not_sign_out(shared: Service) -> None:
+    """The browser then sends no strict cookie, and the answer must not remove it."""
     led = visit(shared, None, "/pages", headers={"Sec-Fetch-Site": "cross-site"})
     assert (led.headers["Location"], led.headers.get("Set-Cookie")) == ("/pages/sign-in", None)
     assert 'href="/pages">Continue</a>' in visit(shared, None, "/pages/sign-in").text
     assert "Max-Age=0" in visit(shared, "of-nobody", "/pages").headers["Set-Cookie"]
 
 
-@pytest.mark.parametrize("more", [STEWARD, "other", ""])
-def test_of_two_sessions_none_counts(shared: Service, more: str) -> None:
-    """A neighboring site may set a cookie for ours: nobody is to work as somebody else unawares."""
-    cookie = f"purse_session={STEWARD}; purse_session={more}"
+@pytest.mark.parametrize("second_session", [STEWARD, "other", ""])
+def test_two_session_cookies_are_refused(shared: Service, second_session: str) -> None:
+    """A neighboring site may set a cookie for ours, which could sign the reader in as another person."""
+    cookie = f"purse_session={STEWARD}; purse_session={second_session}"
     assert visit(shared, None, "/pages", headers={"Cookie": cookie}).status_code == 303
 
 
@@ -204,7 +204,7 @@ def test_a_request_of_another_site_changes_nothing(
         assert is_taken or "Set-Cookie" not in answer.headers
 
 
-def test_pages_say_where_everything_may_come_from(shared: Service) -> None:
+def test_pages_restrict_the_origins_of_their_content(shared: Service) -> None:
     answers = [visit(shared, STEWARD, path) for path in ("/pages", "/pages/sign-in", "/pages/nowhere", STYLE)]
     for answer in answers:
         policy = answer.headers.get_list("Content-Security-Policy")
@@ -217,7 +217,7 @@ def test_pages_say_where_everything_may_come_from(shared: Service) -> None:
         assert not re.search(r"<script>|<style|\sstyle=|\son\w+=|javascript:", answer.text)
 
 
-def test_what_is_named_after_its_content_is_kept_for_good(shared: Service) -> None:
+def test_files_named_by_their_content_are_cached_permanently(shared: Service) -> None:
     for name, file in files().items():
         answer = visit(shared, None, f"/pages{address(name)}")
         assert answer.content == file.content == (FOLDER / name).read_bytes()
@@ -229,7 +229,7 @@ def test_what_is_named_after_its_content_is_kept_for_good(shared: Service) -> No
         assert visit(shared, STEWARD, f"/pages/static/{path}").status_code == 404
 
 
-def test_what_is_vendored_is_as_it_was_released() -> None:
+def test_vendored_files_equal_their_releases() -> None:
     page = (FOLDER / "VENDORED.md").read_text()
     listed = re.findall(r"^\| `([\w.]+)` \| \S+ \| ([\d.]+) \| \S+ \| `([0-9a-f]{64})` \|$", page, re.MULTILINE)
     assert len(listed) >= 3
@@ -257,7 +257,7 @@ def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
         assert "49" not in re.findall(r"<bdi>(.*?)</bdi>", page)
 
 
-def test_who_sees_no_dataset_is_told_how_there_would_be_one(service: Service) -> None:
+def test_an_analyst_without_datasets_sees_how_to_get_one(service: Service) -> None:
     assert '<a href="/pages/upload">Upload one</a>' in visit(service, STEWARD, "/pages").text
     assert "/pages/upload" not in visit(service, service.tokens["analyst"], "/pages").text
 
@@ -337,13 +337,13 @@ def test_values_that_no_header_can_hold_are_refused(shared: Service) -> None:
         "NaN",
     ],
 )
-def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, pasted: str) -> None:
+def test_a_declaration_that_the_editor_cannot_show_is_reported(shared: Service, pasted: str) -> None:
     answer = visit(shared, STEWARD, "/pages/upload/editor", "POST", data={"step": "paste", "spec": pasted})
     assert (answer.status_code, answer.headers["HX-Retarget"]) == (200, "#note")
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "label"),
     [
         ("spec.columns.0.number.lower", "Column 1, lower"),
         ("spec.columns.11", "Column 12"),
@@ -352,8 +352,8 @@ def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, past
         ("body", "The form"),
     ],
 )
-def test_a_field_that_is_wrong_is_named_as_the_form_names_it(where: str, told: str) -> None:
-    assert place(where) == told
+def test_a_wrong_field_has_the_name_of_its_form(where: str, label: str) -> None:
+    assert place(where) == label
 
 
 def test_a_number_keeps_the_digits_before_its_point() -> None:
@@ -373,7 +373,7 @@ def test_code_in_a_hint_is_marked_and_everything_else_is_text() -> None:
     assert coded("`auto` chooses <b>") == "<code>auto</code> chooses &lt;b&gt;"
 
 
-def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
+def test_the_remaining_budget_is_rounded_down() -> None:
     assert [rounded_down(value) for value in (1.5399, 0.5, 3.0, 0.3, 0.0, None)] == [
         "1.53",
         "0.5",
@@ -385,7 +385,7 @@ def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "text"),
     [
         ({"lower": -8019.0, "upper": 102127.0}, "-8,019 to 102,127"),
         ({"lower": 0.0, "upper": 1234.5678}, "0 to 1,234.5678"),
@@ -395,11 +395,11 @@ def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
         ({"lower": -1e150, "upper": 1e150, "date": "days"}, "-1e+150 to 1e+150"),
     ],
 )
-def test_bounds_are_told_as_they_are_declared(column: dict[str, Any], told: str) -> None:
-    assert bounds(column) == told
+def test_bounds_are_shown_as_declared(column: dict[str, Any], text: str) -> None:
+    assert bounds(column) == text
 
 
-def test_a_kept_out_part_offers_what_is_answered_of_it(shared: Service) -> None:
+def test_a_holdout_set_offers_only_evaluations(shared: Service) -> None:
     whole = shared.dataset(holdout=0.4)
     part = shared.call("steward", "GET", f"/v1/datasets/{whole}").json()["holdout"]
     page, of = (visit(shared, STEWARD, f"/pages/datasets/{each}").text for each in (part, whole))
@@ -409,7 +409,7 @@ def test_a_kept_out_part_offers_what_is_answered_of_it(shared: Service) -> None:
     assert f'href="/pages/jobs?dataset={whole}"' in page
 
 
-def test_the_editor_says_what_each_field_of_a_column_is_for(shared: Service) -> None:
+def test_the_editor_explains_each_field_of_a_column(shared: Service) -> None:
     page = visit(shared, STEWARD, "/pages/upload").text
     for field in ("lower", "categories", "origin", "source", "date"):
         assert f"<dt>{field.capitalize()}</dt><dd>" in page
@@ -494,7 +494,7 @@ def test_a_frozen_dataset_offers_nothing_that_it_refuses(service: Service) -> No
     assert "Grants and allotments" in page
 
 
-def test_what_belongs_to_one_dataset_leads_back_to_it(shared: Service) -> None:
+def test_pages_of_a_dataset_link_back_to_it(shared: Service) -> None:
     dataset = shared.dataset()
     for path in (f"/pages/datasets/{dataset}/ledger", f"/pages/jobs?dataset={dataset}"):
         assert f'href="/pages/datasets/{dataset}"' in visit(shared, STEWARD, path).text
@@ -513,7 +513,7 @@ def test_the_protected_unit_is_shown(shared: Service) -> None:
     assert "one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 
 
-def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:
+def test_parts_of_a_range_of_dates_are_shown_as_dates() -> None:
     assert written(Span(18628.0, 18774.0, "days")) == "2021-01-01 to 2021-05-27"
     assert (written(Span(0.5, 12345.6)), written(Span(1.0, 2.0, "month"))) == ("0.5 to 12346", "1 to 2")
 
@@ -589,8 +589,8 @@ def test_a_statistic_of_numbers_has_all_numbers_by_default(shared: Service, meth
 def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None:
     place = f"/pages/datasets/{shared.dataset()}/fields?kind=model"
     empty, number, table = (
-        set(re.findall(r'name="([a-z_.]+)"', visit(shared, STEWARD, place, "POST", data=sent).text))
-        for sent in ({"target": ""}, {"target": "income"}, {"target": "income", "inference": "true"})
+        set(re.findall(r'name="([a-z_.]+)"', visit(shared, STEWARD, place, "POST", data=form).text))
+        for form in ({"target": ""}, {"target": "income"}, {"target": "income", "inference": "true"})
     )
     assert number - empty == {"positive"}
     assert {"family", "level"} == table - number

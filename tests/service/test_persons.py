@@ -22,10 +22,10 @@ PERSON = {"name": "person", "max_rows": K}
 VISITS: dict[str, Any] = SPEC | {"unit": UNIT}
 
 
-def visits(most: int, persons: int = N) -> bytes:
-    """Rows of so many patients, 1 to `most` of each, mixed."""
-    rng = np.random.default_rng(most)
-    owners = np.concatenate([np.full(1 + p % most, p) for p in range(persons)])
+def visits(limit: int, persons: int = N) -> bytes:
+    """Return rows of this number of patients, 1 to `limit` of each, in random order."""
+    rng = np.random.default_rng(limit)
+    owners = np.concatenate([np.full(1 + p % limit, p) for p in range(persons)])
     lines = (
         f"p{p},{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}"
         for i, p in enumerate(rng.permutation(owners))
@@ -106,7 +106,7 @@ def test_the_protected_unit_is_stated_everywhere(service: Service) -> None:
     assert (first["persons"], first["unit"], "rows" in first) == (N, PERSON, False)
 
 
-def test_what_is_stored_are_places_of_persons_and_no_names(service: Service) -> None:
+def test_positions_of_persons_are_stored_instead_of_names(service: Service) -> None:
     dataset = register(service, "visits", visits(5))["id"]
     folder = folders.path(service.home, dataset)
     here = held(folder)
@@ -127,12 +127,12 @@ def test_declared_persons_are_n_and_more_than_these_are_refused(service: Service
     assert str(N) not in refused.json()["detail"]
 
 
-def test_more_places_than_are_held_are_refused_before_they_are_made(service: Service) -> None:
+def test_too_many_slots_are_refused_before_they_are_allocated(service: Service) -> None:
     refused = service.upload(VISITS | {"unit": UNIT | {"persons": 10**9}}, visits(3))
     assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
 
 
-def test_files_that_do_not_say_whose_rows_are_are_refused(service: Service) -> None:
+def test_files_without_the_persons_column_are_refused(service: Service) -> None:
     nobody = visits(3) + b" ,30,f,low\n"
     refused = service.upload(VISITS, nobody)
     assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")

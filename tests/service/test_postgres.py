@@ -109,8 +109,8 @@ def test_a_connection_lost_at_any_statement_leaves_all_or_nothing(name: str, tmp
     everything_ends(world)
 
 
-def test_a_claim_that_nobody_heard_of_is_run_after_all(tmp_path: Path) -> None:
-    """Its holder lives, so nobody would take it over; it was committed, so it waits for nobody."""
+def test_a_claim_whose_commit_was_not_acknowledged_is_run(tmp_path: Path) -> None:
+    """Its holder is alive, so no server takes it over, and it is no longer queued."""
     world, engine = World.at(tmp_path / "home"), InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     job = world.submit(world.dataset()).id
@@ -132,7 +132,7 @@ def test_a_claim_steps_through_the_queue(world: World) -> None:
     dataset = world.dataset()
     people = [world.analyst.id, *(world.join(f"analyst {n}").id for n in range(9))]
     world.submit(dataset)
-    replace_jobs(world, 200 * [(who, dataset) for who in people], [])
+    replace_jobs(world, 200 * [(analyst, dataset) for analyst in people], [])
     with world.database.write() as connection:
         connection.execute(sa.text("analyze jobs"))
     with world.database.read() as connection:
@@ -275,7 +275,7 @@ def test_a_start_does_not_upgrade_a_database_that_other_servers_may_use(cluster:
     database.close()
 
 
-def test_nothing_of_the_address_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_the_database_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PURSE_DATABASE_URL", f"postgresql://purse:s3cr3t@/purse?host={tmp_path}")
     with pytest.raises(StartRefused, match="does not answer") as refused:
         World.at(tmp_path / "home")
@@ -289,7 +289,7 @@ def _verified(home: Path) -> object:
     return leaving.value.code
 
 
-def test_a_dump_is_restored_as_the_page_says_and_an_older_one_is_caught(
+def test_a_dump_is_restored_as_documented_and_an_older_one_is_detected(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dump, load = cluster.program("pg_dump"), cluster.program("pg_restore")

@@ -49,7 +49,7 @@ def _quote(service: Service, dataset: str, body: dict[str, Any], **changes: Any)
     return quote
 
 
-def _done(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def _finished_job(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
     answer = _post(service, "jobs", dataset, body, **changes)
     assert answer.status_code == 202, answer.text
     job = service.finished(answer.json()["id"])
@@ -80,14 +80,14 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
     with make_service(home) as service:
         dataset = service.dataset()
         price = _quote(service, dataset, PROFILE)
-        job = _done(service, dataset, PROFILE)
+        job = _finished_job(service, dataset, PROFILE)
         assert (job["kind"], job["quote"]) == ("profile", price)
         assert _budget(service, dataset)["remaining"] == price["remaining_after"]
         response = service.call(
             _rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile"
         )  # a profile belongs to the dataset
         published = response.json()
-        assert [told["column"]["name"] for told in published["columns"]] == ["age", "sex", "income"]
+        assert [column["column"]["name"] for column in published["columns"]] == ["age", "sex", "income"]
         receipt = _get(service, f"jobs/{job['id']}/receipt", "rival")
         assert receipt["receipt"]["model_sha256"] == hashlib.sha256(response.content).hexdigest()
         assert receipt["receipt"]["epsilon"] == published["privacy"]["epsilon"] <= 0.3
@@ -108,15 +108,15 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         assert (training["name"], training["count"]) == ("gradient", 20)
         assert {query["name"] for query in asking["queries"]} == {"gradient", *MOMENTS}
         assert training["noise_multiplier"] == pytest.approx(asking["queries"][0]["noise_multiplier"] * 0.92**0.5)
-        trained = _done(service, dataset, REUSED)
+        trained = _finished_job(service, dataset, REUSED)
         assert trained["quote"] == price
         assert _budget(service, dataset)["remaining"] == price["remaining_after"]
         assert _budget(service, dataset)["jobs"] == 2
         model = _get(service, f"jobs/{trained['id']}/model")
-        moments = [told["moments"] for told in published["columns"][:2]]  # age, sex: income is the target
+        moments = [column["moments"] for column in published["columns"][:2]]  # age, sex: income is the target
         for part in ("center", "variances"):
-            assert model["profile"][part] == [value for told in moments for value in told[part]]
-        published_noise = np.array([value for told in moments for value in told["noise"]])
+            assert model["profile"][part] == [value for column in moments for value in column[part]]
+        published_noise = np.array([value for column in moments for value in column["noise"]])
         assert (np.array(model["profile"]["noise"]) >= published_noise).all()
         receipt = _get(service, f"jobs/{trained['id']}/receipt")
         assert receipt["receipt"]["profile"] == used == {key: model["profile"][key] for key in used}
@@ -128,9 +128,9 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
 def test_a_model_can_be_computed_again_from_the_profile_that_it_names(shared: Service) -> None:
     """In the original columns: on the l2 ball of the frame's coordinates, whose frame is that of the moments."""
     dataset = shared.dataset()
-    _done(shared, dataset, PROFILE)
+    _finished_job(shared, dataset, PROFILE)
     ball = {"domain": {"name": "l2_ball", "radius": 0.5}, "privacy": {"epsilon": 2.0}}
-    job = _done(shared, dataset, REUSED, **ball)
+    job = _finished_job(shared, dataset, REUSED, **ball)
     model = _get(shared, f"jobs/{job['id']}/model")
     m, v, noise = (np.array(model["profile"][part]) for part in ("center", "variances", "noise"))
     v = np.clip(v, np.minimum(noise, 4), 4)
@@ -141,23 +141,23 @@ def test_a_model_can_be_computed_again_from_the_profile_that_it_names(shared: Se
     assert np.linalg.norm(w) <= 0.5 * (1 + 1e-9)
 
 
-def test_auto_takes_a_profile_and_asks_for_no_moment(shared: Service) -> None:
+def test_auto_uses_a_profile_and_queries_no_moments(shared: Service) -> None:
     dataset = shared.dataset()
-    job = _done(shared, dataset, PROFILE)
+    job = _finished_job(shared, dataset, PROFILE)
     price = _quote(shared, dataset, REUSED, method={"name": "auto"})
     assert price["method"]["name"] == "adaptive_gd"
     assert price["preparation"]["profile"]["job"] == job["id"]
     assert {query["name"] for query in price["queries"]} == {"gradient"}
-    trained = _done(shared, dataset, REUSED, method={"name": "auto"})
+    trained = _finished_job(shared, dataset, REUSED, method={"name": "auto"})
     assert _get(shared, f"jobs/{trained['id']}/model")["profile"]["job"] == job["id"]
 
 
-def test_the_latest_is_taken_and_fixed_by_its_id(shared: Service) -> None:
+def test_the_latest_profile_is_used_and_pinned_by_its_id(shared: Service) -> None:
     dataset = shared.dataset()
-    first, second = (_done(shared, dataset, PROFILE)["id"] for _ in range(2))
-    by_default = _done(shared, dataset, REUSED)
+    first, second = (_finished_job(shared, dataset, PROFILE)["id"] for _ in range(2))
+    by_default = _finished_job(shared, dataset, REUSED)
     assert by_default["quote"]["preparation"]["profile"]["job"] == second
-    named = _done(shared, dataset, REUSED, preparation={"name": "profile", "job": first})
+    named = _finished_job(shared, dataset, REUSED, preparation={"name": "profile", "job": first})
     assert named["quote"]["preparation"]["profile"]["job"] == first
     with shared.database.read() as connection:
         spec = JobSpec.model_validate_json(store.document(connection, by_default["id"], "spec") or "")
@@ -169,8 +169,8 @@ def test_the_latest_is_taken_and_fixed_by_its_id(shared: Service) -> None:
 
 def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: Service) -> None:
     dataset, other_dataset = service.dataset(), service.dataset()
-    elsewhere = _done(service, other_dataset, PROFILE)["id"]
-    trained = _done(service, other_dataset, JOB | {"method": {"name": "dp_gd", "steps": 2}})["id"]
+    elsewhere = _finished_job(service, other_dataset, PROFILE)["id"]
+    trained = _finished_job(service, other_dataset, JOB | {"method": {"name": "dp_gd", "steps": 2}})["id"]
     state_before = service.durable(dataset)
 
     def refused(body: dict[str, Any], **changes: Any) -> tuple[int, str, str]:
@@ -180,15 +180,15 @@ def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: S
         text = " ".join([problem["detail"], *(f"{v['where']} {v['what']}" for v in problem.get("violations") or ())])
         return quoted.status_code, problem["code"], text
 
-    def asked(job: str) -> dict[str, Any]:
+    def by_job(job: str) -> dict[str, Any]:
         return {"preparation": {"name": "profile", "job": job}}
 
     status, code, text = refused(REUSED)
     assert (status, code) == (422, "invalid_request")
     assert "no profile" in text
-    assert "no profile" in refused(REUSED, **asked(elsewhere))[2]
+    assert "no profile" in refused(REUSED, **by_job(elsewhere))[2]
     for unknown in ("job_x", trained):
-        assert "no profile" in refused(REUSED, **asked(unknown))[2]
+        assert "no profile" in refused(REUSED, **by_job(unknown))[2]
     _, code, text = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
     assert (code, "delta > 0" in text) == ("unsupported_combination", True)
     assert "body.target" in refused(PROFILE, target="income")[2]
@@ -196,7 +196,7 @@ def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: S
     assert "body.target" in refused({key: value for key, value in JOB.items() if key != "target"})[2]
     assert service.durable(dataset) == state_before
 
-    profile = _done(service, dataset, PROFILE)["id"]
+    profile = _finished_job(service, dataset, PROFILE)["id"]
     state_before = service.durable(dataset)
     _, code, text = refused(REUSED, privacy={"epsilon": 0.5, "delta": 0.0})
     assert (code, "delta > 0" in text) == ("unsupported_combination", True)
@@ -206,7 +206,7 @@ def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: S
     assert _get(service, f"datasets/{dataset}")["profile"] == profile
 
 
-def test_a_profile_that_is_not_released_is_none(service: Service) -> None:
+def test_an_unreleased_profile_is_not_used(service: Service) -> None:
     dataset = service.dataset()
     service.engine.gate.clear()
     waiting = _post(service, "jobs", dataset, PROFILE).json()["id"]
@@ -223,9 +223,9 @@ def test_a_profile_that_is_not_released_is_none(service: Service) -> None:
     assert _get(service, f"datasets/{dataset}")["profile"] is None
 
 
-def test_models_and_profiles_are_not_taken_for_one_another(shared: Service) -> None:
+def test_models_and_profiles_are_distinguished(shared: Service) -> None:
     dataset = shared.dataset()
-    profile, model = _done(shared, dataset, PROFILE)["id"], _done(shared, dataset, REUSED)["id"]
+    profile, model = _finished_job(shared, dataset, PROFILE)["id"], _finished_job(shared, dataset, REUSED)["id"]
     for wrong, right in ((f"{profile}/model", f"{profile}/profile"), (f"{model}/profile", f"{model}/model")):
         answer = shared.call("analyst", "GET", f"/v1/jobs/{wrong}")
         assert answer.status_code == 404
@@ -239,25 +239,25 @@ def test_models_and_profiles_are_not_taken_for_one_another(shared: Service) -> N
 def test_prices_are_functions_of_public_facts(shared: Service) -> None:
     """Two datasets of one declaration and size, with different values, have the same quotes except for names."""
 
-    def told(name: str, file: bytes) -> tuple[Any, Any]:
+    def quotes_of(name: str, file: bytes) -> tuple[Any, Any]:
         dataset = shared.upload(SPEC | {"name": name}, file).json()["id"]
         price = _quote(shared, dataset, PROFILE)
-        _done(shared, dataset, PROFILE)
+        _finished_job(shared, dataset, PROFILE)
         reusing = _quote(shared, dataset, REUSED, method={"name": "auto"})
         used = reusing["preparation"].pop("profile")
         assert len(used["sha256"]) == 64
-        return ({k: v for k, v in found.items() if k != "dataset"} for found in (price, reusing))  # type: ignore[return-value]
+        return ({k: v for k, v in quote.items() if k != "dataset"} for quote in (price, reusing))  # type: ignore[return-value]
 
     constant = b"age,sex,income\n" + b"100,m,high\n" * 180
-    assert [json.dumps(part) for part in told("ordinary", people(180))] == [
-        json.dumps(p) for p in told("same", constant)
+    assert [json.dumps(part) for part in quotes_of("ordinary", people(180))] == [
+        json.dumps(p) for p in quotes_of("same", constant)
     ]
 
 
 def test_a_dataset_of_categories_alone_has_its_marginals(shared: Service) -> None:
     columns = [column for column in SPEC["columns"] if column["type"] == "category"]
     dataset = shared.dataset(columns=columns)
-    job = _done(shared, dataset, PROFILE, privacy={"epsilon": 3.0})
+    job = _finished_job(shared, dataset, PROFILE, privacy={"epsilon": 3.0})
     assert [query["name"] for query in job["quote"]["queries"]] == ["means"]
     sex, income = _get(shared, f"jobs/{job['id']}/profile")["columns"]
     rows = job["quote"]["rows"]
@@ -274,5 +274,5 @@ def test_filters_charge_it_or_say_why_not(shared: Service, kind: str) -> None:
         answer = _post(shared, "jobs", dataset, PROFILE)
         assert answer.json()["code"] == "method_filter_mismatch"
     else:
-        _done(shared, dataset, PROFILE)
+        _finished_job(shared, dataset, PROFILE)
         assert _budget(shared, dataset)["spent"]["epsilon"] == pytest.approx(0.3, rel=1e-3)

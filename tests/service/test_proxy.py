@@ -47,8 +47,8 @@ def test_a_proxy_may_strip_the_prefix_or_keep_it(behind: Service, prefix: str) -
     assert behind.client.get("/elsewhere/health/live").status_code == 404
 
 
-def test_a_path_that_only_begins_like_the_prefix_is_whole() -> None:
-    """Or pages would be pages to the routes, and none to what guards them."""
+def test_a_path_that_only_starts_like_the_prefix_is_not_shortened() -> None:
+    """Otherwise the routes and their guards could treat a path differently."""
     for path, own in (("/pages", "/pages"), ("/p", ""), ("/p/pages", "/pages"), ("/p/p/x", "/p/x")):
         assert own_path({"type": "http", "path": path, "root_path": "/p"}) == own
     assert own_path({"type": "http", "path": "/pages", "root_path": ""}) == "/pages"

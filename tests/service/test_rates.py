@@ -25,13 +25,13 @@ def clock() -> HeldClock:
 
 @pytest.fixture(autouse=True)
 def _cheap_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each request cost one, however long it takes. tests/unit/app/test_work.py tests the real costs."""
+    """Let each request cost one, independently of its duration. tests/unit/app/test_work.py tests the real costs."""
     monkeypatch.setattr(work, "SECONDS_EACH", math.inf)
 
 
 @pytest.fixture
 def service(tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock) -> Iterator[Service]:
-    """Three requests a second of one caller and of one address; the clock stands."""
+    """A service that accepts three requests a second by caller and by address, with a stopped clock."""
     home = tmp_path_factory.mktemp("rates") / "home"
     with make_service(home, clock=clock, caller_rate=3, stranger_rate=3, total_rate=1000) as limited:
         for role in limited.tokens:
@@ -95,10 +95,10 @@ def test_guesses_of_tokens_are_limited_by_address(service: Service) -> None:
     assert service.call("analyst", "GET", "/v1/datasets").status_code == 200
 
 
-def test_a_revoked_token_is_a_guess_like_any_other(service: Service, clock: HeldClock) -> None:
+def test_a_revoked_token_counts_as_a_guess(service: Service, clock: HeldClock) -> None:
     """A person who found a revoked token cannot use up the limits of its identity."""
     clock.pass_(20)
-    tokens = {one["name"]: one["id"] for one in service.call("steward", "GET", "/v1/tokens").json()["items"]}
+    tokens = {token["name"]: token["id"] for token in service.call("steward", "GET", "/v1/tokens").json()["items"]}
     assert service.call("steward", "DELETE", f"/v1/tokens/{tokens['the analyst']}").status_code == 204
     first, second = (service.call("analyst", "GET", "/v1/datasets") for _ in range(2))
     assert first.status_code == second.status_code == 401
@@ -132,7 +132,7 @@ def test_all_requests_together_are_bounded_except_probes(
             assert service.call(None, "GET", path).status_code == 200
 
 
-def test_probes_are_known_behind_a_prefix_too(
+def test_probes_are_recognised_behind_a_prefix(
     tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock
 ) -> None:
     with make_service(
@@ -144,11 +144,11 @@ def test_probes_are_known_behind_a_prefix_too(
                 assert service.call(None, "GET", probe).status_code == 200
 
 
-def test_uploads_are_so_many_at_once(service: Service) -> None:
-    """Four of one steward are received: a fifth is told before a byte is written."""
+def test_simultaneous_uploads_are_limited(service: Service) -> None:
+    """A steward may send four uploads at once. The fifth is refused before a byte is written."""
     uploads = service.app.state.services.uploads
     listed = service.call("steward", "GET", "/v1/tokens").json()["items"]
-    steward = {one["name"]: one["identity"] for one in listed}["bootstrap"]
+    steward = {token["name"]: token["identity"] for token in listed}["bootstrap"]
     for _ in range(4):
         uploads.take(steward)
     refused = service.upload()

@@ -24,14 +24,14 @@ def _post(service: Service, path: str, dataset: str, body: dict[str, Any]) -> di
     return document
 
 
-def _worth(said: dict[str, Any]) -> None:
-    """Two steps through the blank record."""
-    assert said["neighbors"] == "zero_out"
-    assert said["meaning"] == MEANING["zero_out"]
-    there, epsilon = said["elsewhere"], said["epsilon"]
+def _worth(document: dict[str, Any]) -> None:
+    """Check the equivalent under replace_one, which takes two zero_out steps."""
+    assert document["neighbors"] == "zero_out"
+    assert document["meaning"] == MEANING["zero_out"]
+    there, epsilon = document["elsewhere"], document["epsilon"]
     assert there["neighbors"] == "replace_one"
     assert there["epsilon"] == 2 * epsilon
-    assert there["delta"] == pytest.approx((1 + math.exp(epsilon)) * said["delta"])
+    assert there["delta"] == pytest.approx((1 + math.exp(epsilon)) * document["delta"])
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_a_profile_states_its_neighbors(service: Service) -> None:
     assert _post(service, "quotes", dataset, reused)["neighbors"] == "zero_out"
 
 
-def test_it_is_one_of_two_and_never_changes(service: Service) -> None:
+def test_the_relation_is_one_of_two_and_never_changes(service: Service) -> None:
     for wrong in ("add_remove", "", None, 1, ["zero_out"]):
         refused = service.upload(SPEC | {"neighbors": wrong})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")

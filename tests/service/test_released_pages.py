@@ -76,13 +76,13 @@ def test_places_in_a_column_of_dates_are_dates(shared: Service) -> None:
         return f"{at} [{low}, {high}]"
 
     result, rows = _statistic(shared, {"name": "means"}, dataset=dataset, columns=["age", "day"])
-    means = {one["column"]: one["mean"] for one in result["numbers"]}
+    means = {column["column"]: column["mean"] for column in result["numbers"]}
     assert {("day", dated(means["day"])), ("age", interval_text(means["age"]))} <= rows
     assert dated(means["day"]).startswith("2024-")
     result, rows = _statistic(shared, {"name": "quantiles"}, dataset=dataset, columns=["day"])
     assert {("day", number(q["share"], 3), dated(q["at"])) for q in result["columns"][0]["quantiles"]} <= rows
     result, rows = _statistic(shared, {"name": "profile"}, dataset=dataset)
-    day_column = next(one for one in result["columns"] if one["column"]["name"] == "day")
+    day_column = next(column for column in result["columns"] if column["column"]["name"] == "day")
     at = {quantile["share"]: quantile["at"] for quantile in day_column["quantiles"]}
     assert (
         "day",

@@ -25,7 +25,7 @@ def _call(service: Service, method: str, path: str, role: str = "analyst", **sen
 
 
 def _released(service: Service, route: str, body: dict[str, Any], released: str) -> tuple[Any, Any, Any]:
-    """Price, submit twice under one key and finish a job; return it, its release and what its receipt states."""
+    """Price a job, submit it twice under one key, and return it when finished, its release and its receipt."""
     price = _call(service, "POST", "quotes", json=body).json()
     key = {"Idempotency-Key": "one"}
     answer = _call(service, "POST", route, json=body, headers=key)

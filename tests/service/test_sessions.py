@@ -11,11 +11,10 @@ import sqlalchemy as sa
 from accounting.records import session_receipt
 from accounting.records.chain import Entry
 from accounting.records.offline import verify_ledger, verify_receipt
-from app.ledger import audit, checkpoints
+from app.ledger import audit
 from app.persistence.tables import sessions
 from tests.service.conftest import MakeService
 from tests.support.clocks import FastClock
-from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
 
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
@@ -36,12 +35,6 @@ class MovableClock(FastClock):
         return FastClock.wall(self) + self.moved
 
 
-@pytest.fixture(autouse=True)
-def _without_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the server settles expired sessions five seconds after its start, at any point of a test."""
-    monkeypatch.setattr(checkpoints, "FIRST_SECONDS", PATIENCE)
-
-
 @pytest.fixture
 def clock() -> MovableClock:
     return MovableClock(1.0)
@@ -54,10 +47,10 @@ def service(tmp_path: Path, make_service: MakeService, clock: MovableClock) -> I
         audit.refuse_unsound(running.database)
 
 
-def opened(service: Service, dataset: str, body: Any = None, who: str = "analyst", **headers: str) -> Any:
+def opened(service: Service, dataset: str, body: Any = None, role: str = "analyst", **headers: str) -> Any:
     """Open a session, by default of ten Gaussian answers, and return the response."""
     body = {"events": [many(10)]} if body is None else body
-    return service.call(who, "POST", f"/v1/datasets/{dataset}/sessions", json=body, headers=headers)
+    return service.call(role, "POST", f"/v1/datasets/{dataset}/sessions", json=body, headers=headers)
 
 
 def session(service: Service, dataset: str, body: Any = None) -> Any:
@@ -66,13 +59,13 @@ def session(service: Service, dataset: str, body: Any = None) -> Any:
     return response.json()
 
 
-def record(service: Service, session_id: str, body: Any = None, who: str = "analyst", **headers: str) -> Any:
+def record(service: Service, session_id: str, body: Any = None, role: str = "analyst", **headers: str) -> Any:
     path = f"/v1/sessions/{session_id}/steps"
-    return service.call(who, "POST", path, json={} if body is None else body, headers=headers)
+    return service.call(role, "POST", path, json={} if body is None else body, headers=headers)
 
 
-def close(service: Service, session_id: str, who: str = "analyst") -> Any:
-    return service.call(who, "POST", f"/v1/sessions/{session_id}/close")
+def close(service: Service, session_id: str, role: str = "analyst") -> Any:
+    return service.call(role, "POST", f"/v1/sessions/{session_id}/close")
 
 
 def budget(service: Service, dataset: str) -> Any:
@@ -400,7 +393,7 @@ def test_others_cannot_see_a_session_and_stewards_can_end_it(service: Service) -
     path = f"/v1/sessions/{new_session['id']}"
     for method, of in (("GET", ""), ("GET", "/receipt"), ("POST", "/close")):
         assert refused(service.call("bob", method, path + of), "not_found")
-    assert refused(record(service, new_session["id"], who="bob"), "not_found")
+    assert refused(record(service, new_session["id"], role="bob"), "not_found")
     assert service.call("bob", "GET", "/v1/sessions").json()["items"] == []
     for role in ("auditor", "steward"):
         assert service.call(role, "GET", "/v1/sessions").json()["items"] == [new_session]
@@ -412,12 +405,12 @@ def test_others_cannot_see_a_session_and_stewards_can_end_it(service: Service) -
 def test_a_session_outlives_its_grant_and_its_token(service: Service) -> None:
     dataset = service.dataset()
     token = service.analyst("bob", dataset)
-    new_session = opened(service, dataset, who="bob").json()
+    new_session = opened(service, dataset, role="bob").json()
     service.call("steward", "DELETE", f"/v1/datasets/{dataset}/grants/bob")
-    assert refused(opened(service, dataset, who="bob"), "not_found")
-    assert record(service, new_session["id"], who="bob").status_code == 200
+    assert refused(opened(service, dataset, role="bob"), "not_found")
+    assert record(service, new_session["id"], role="bob").status_code == 200
     service.call("steward", "DELETE", f"/v1/tokens/{token['id']}")
-    assert refused(record(service, new_session["id"], who="bob"), "unauthenticated")
+    assert refused(record(service, new_session["id"], role="bob"), "unauthenticated")
     service.analyst("bob")
     assert close(service, new_session["id"], "bob").json()["plan"][0]["recorded"] == 1
 
@@ -428,9 +421,9 @@ def test_the_scope_decides_over_sessions(service: Service) -> None:
         body = {"name": name, "role": "analyst", "scopes": scopes}
         service.tokens[name] = service.call("steward", "POST", "/v1/tokens", json=body).json()["token"]
         service.grant(dataset, name)
-    assert refused(opened(service, dataset, who="reads"), "forbidden")
-    new_session = opened(service, dataset, who="runs").json()
-    assert record(service, new_session["id"], who="runs").status_code == 200
+    assert refused(opened(service, dataset, role="reads"), "forbidden")
+    new_session = opened(service, dataset, role="runs").json()
+    assert record(service, new_session["id"], role="runs").status_code == 200
     assert refused(service.call("runs", "GET", f"/v1/sessions/{new_session['id']}"), "forbidden")
 
 
@@ -443,7 +436,7 @@ def test_the_number_of_open_sessions_is_limited(tmp_path: Path, make_service: Ma
         answer = opened(service, dataset)
         assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
         assert answer.headers["Retry-After"]
-        assert opened(service, dataset, who="steward").status_code == 201
+        assert opened(service, dataset, role="steward").status_code == 201
         clock.moved = 61.0
         session(service, dataset)
         assert refused(opened(service, dataset), "too_many_requests")
@@ -467,7 +460,7 @@ def test_the_ledger_lists_an_analysts_sessions_and_the_head_follows_them(service
     dataset = service.dataset()
     service.analyst("bob", dataset)
     new_session = session(service, dataset)
-    opened(service, dataset, who="bob")
+    opened(service, dataset, role="bob")
     close(service, new_session["id"])
     path = f"/v1/datasets/{dataset}/ledger"
     mine = service.call("auditor", "GET", path, params={"analyst": "the analyst"}).json()["items"]
@@ -493,8 +486,8 @@ def test_a_session_that_the_ledger_does_not_state_ends_without_a_refund(service:
     assert entries(service, dataset) == entries_before
 
 
-def receipt(service: Service, session_id: str, who: str = "analyst") -> Any:
-    return service.call(who, "GET", f"/v1/sessions/{session_id}/receipt")
+def receipt(service: Service, session_id: str, role: str = "analyst") -> Any:
+    return service.call(role, "GET", f"/v1/sessions/{session_id}/receipt")
 
 
 def test_an_ended_session_has_a_receipt_that_the_ledger_confirms(service: Service) -> None:

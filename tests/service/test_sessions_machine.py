@@ -92,7 +92,7 @@ class Sessions(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         home = Path(self.folder.name) / "home"
         self.servers = [self.fresh(home)]
-        self.servers.append(self.another())
+        self.servers.append(self.another_server())
         self.analysts = [self.servers[0].analyst, self.bob]
         self.tracked_sessions: dict[str, TrackedSession] = {}
         self.keys: dict[tuple[str, str], TrackedSession] = {}
@@ -105,7 +105,7 @@ class Sessions(RuleBasedStateMachine):
         shutil.copytree(self.template, home)
         return World.at(home)
 
-    def another(self) -> World:
+    def another_server(self) -> World:
         """Return one more server on the same home and database, with the same clock."""
         first = self.servers[0]
         return World.at(first.settings.home, first.clock, database_url=first.settings.database_url)
@@ -131,16 +131,16 @@ class Sessions(RuleBasedStateMachine):
     @rule(
         target=ids,
         server=st.integers(0, 1),
-        who=st.integers(0, 1),
+        analyst_index=st.integers(0, 1),
         plan=st.sampled_from([*PLANS, "whole"]),
         key=st.sampled_from(["a", None]),
         second=st.booleans(),
     )
-    def reserve(self, server: int, who: int, plan: str, key: str | None, second: bool) -> Any:
-        return self.open(server, who, plan, key, second)
+    def reserve(self, server: int, analyst_index: int, plan: str, key: str | None, second: bool) -> Any:
+        return self.open(server, analyst_index, plan, key, second)
 
-    def open(self, server: int, who: int, plan: str, key: str | None, second: bool) -> Any:
-        world, owner, dataset = self.servers[server], self.analysts[who], self.datasets[second]
+    def open(self, server: int, analyst_index: int, plan: str, key: str | None, second: bool) -> Any:
+        world, owner, dataset = self.servers[server], self.analysts[analyst_index], self.datasets[second]
         options: dict[str, Any] = WHOLE if plan == "whole" else {}
         with refusing() as refused:
             opened = sessions.open_session(
@@ -303,17 +303,17 @@ class Sessions(RuleBasedStateMachine):
     def _is_open(self, tracked: TrackedSession) -> bool:
         return tracked.end_state is None and self.servers[0].clock.wall() < tracked.expires
 
-    def _see(self, tracked: TrackedSession, seen: Any) -> None:
+    def _see(self, tracked: TrackedSession, answer: Any) -> None:
         """Check that a response has the counts of the program, and that an ended session stays as it ended."""
-        assert [part.recorded for part in seen.plan] == tracked.recorded
-        if seen.state == "open":
+        assert [part.recorded for part in answer.plan] == tracked.recorded
+        if answer.state == "open":
             assert self._is_open(tracked)
-            assert seen.charged == seen.reserved
+            assert answer.charged == answer.reserved
             return
-        tracked.end_state = tracked.end_state or seen.state
-        assert seen.state == tracked.end_state
-        tracked.charged = tracked.charged or seen.charged
-        assert seen.charged == tracked.charged
+        tracked.end_state = tracked.end_state or answer.state
+        assert answer.state == tracked.end_state
+        tracked.charged = tracked.charged or answer.charged
+        assert answer.charged == tracked.charged
 
     @invariant()
     def books_balance(self) -> None:

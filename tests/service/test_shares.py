@@ -24,8 +24,8 @@ def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dic
 
 
 @pytest.mark.slow
-def test_a_small_job_reads_truthfully(shared: Service) -> None:
-    """One job of epsilon .01 used to show .49 of 2 spent, though thousands of it fit."""
+def test_a_small_job_has_a_small_share(shared: Service) -> None:
+    """Thousands of jobs with epsilon 0.01 fit into 2, so one must not show 0.49 as spent."""
     dataset = shared.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     _, share = _run(shared, "analyst", dataset, 0.01)
     budget = _budget(shared, "analyst", dataset)
@@ -112,7 +112,7 @@ def test_a_job_states_no_share_of_a_budget_that_its_analyst_cannot_see(shared: S
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_and_what_takes_all(shared: Service) -> None:
+def test_a_job_beyond_the_budget_has_no_share_and_the_largest_has_all(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     body = JOB | {"dataset": dataset}
     quotes = {
@@ -124,4 +124,4 @@ def test_what_does_not_fit_and_what_takes_all(shared: Service) -> None:
     _run(shared, "analyst", dataset, 1.0)
     budget = _budget(shared, "analyst", dataset)
     assert budget["share"] == 1.0
-    assert [told["share"] for told in budget["analysts"]] == [1.0]
+    assert [spend["share"] for spend in budget["analysts"]] == [1.0]

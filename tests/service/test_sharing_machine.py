@@ -104,7 +104,9 @@ class Sharing(RuleBasedStateMachine):
     def allot(self, person: str, of: int, share: float, reserved: bool, kill: int | None) -> None:
         """An allotment on any dataset of the family is a part of their common budget."""
         then = self.allotted | {person: Allotment(Part.of(self.filter, share), reserved)}
-        fits = not any(one.is_reserved for one in then.values()) or reservations_fit(self.state, self.accounts(), then)
+        fits = not any(allotment.is_reserved for allotment in then.values()) or reservations_fit(
+            self.state, self.accounts(), then
+        )
         request = AllotmentRequest(share=share, mode="reserved" if reserved else "shared")
         result = self.outcome(kill, allotments.put, self.world.database, STEWARD, self.datasets[of], person, request)
         if result is not None:
@@ -207,7 +209,7 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def what_is_reserved_and_spent_fits(self) -> None:
-        if any(one.is_reserved for one in self.allotted.values()):
+        if any(allotment.is_reserved for allotment in self.allotted.values()):
             assert reservations_fit(self.state, self.accounts(), self.allotted)
 
 

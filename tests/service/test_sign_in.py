@@ -57,9 +57,9 @@ def leave(service: Service) -> tuple[str, str]:
     return led.headers["Location"], f"purse_sign_on={number}"
 
 
-def arrive(service: Service, back: str, cookie: str) -> Response:
-    """The browser comes back from the provider, which is another site."""
-    parts = urlsplit(back)
+def arrive(service: Service, return_url: str, cookie: str) -> Response:
+    """Return from the provider, which is another site for the browser."""
+    parts = urlsplit(return_url)
     headers = {"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}
     return visit(service, None, f"{parts.path}?{parts.query}", headers=headers)
 
@@ -98,8 +98,8 @@ def test_a_person_returns_signed_in(signed: Service, idp: Provider) -> None:
     assert SECRET not in there + answer.text + str(idp.last_exchange)
 
 
-def test_whoever_signed_in_at_the_provider_signs_out_there(signed: Service) -> None:
-    """Its page is told who asks and leads back to ours; no token is in an address."""
+def test_a_provider_session_is_ended_at_the_provider(signed: Service) -> None:
+    """The provider's page gets the client and the return address. No address contains a token."""
     there, cookie = leave(signed)
     token = session_of(arrive(signed, signs_in(there), cookie))
     assert token is not None
@@ -111,7 +111,7 @@ def test_whoever_signed_in_at_the_provider_signs_out_there(signed: Service) -> N
     assert token.lstrip(":") not in answer.text
 
 
-def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signed: Service) -> None:
+def test_other_sessions_or_providers_without_a_sign_out_page_end_here(signed: Service) -> None:
     there, cookie = leave(signed)
     token = session_of(arrive(signed, signs_in(there), cookie))
     assert token is not None
@@ -132,7 +132,7 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("claims", "status"),
     [
         ({"aud": [AUDIENCE, "other"], "azp": AUDIENCE}, 200),
         ({"aud": [AUDIENCE]}, 200),
@@ -144,34 +144,32 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
     ],
 )
 def test_a_token_for_several_audiences_must_be_made_for_this_service(
-    signed: Service, idp: Provider, said: dict[str, Any], status: int
+    signed: Service, idp: Provider, claims: dict[str, Any], status: int
 ) -> None:
-    """OpenID Connect Core 3.1.3.7; an access token that another client shows us says that one, and is taken."""
+    """OpenID Connect Core 3.1.3.7. An access token of another client names that client, and is accepted."""
     there, cookie = leave(signed)
-    idp.person = said
+    idp.person = claims
     assert arrive(signed, signs_in(there), cookie).status_code == status
-    headers = {"Authorization": f"Bearer {idp.token(**said)}"}
+    headers = {"Authorization": f"Bearer {idp.token(**claims)}"}
     assert signed.client.get("/v1/datasets", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("wrapped", [lambda nonce: [nonce], lambda nonce: [nonce, "other"], lambda nonce: {nonce: 1}])
-def test_a_nonce_that_is_not_a_string_signs_nobody_in(
-    signed: Service, idp: Provider, wrapped: Callable[[str], Any]
-) -> None:
+def test_a_nonce_that_is_not_a_string_is_refused(signed: Service, idp: Provider, wrapped: Callable[[str], Any]) -> None:
     there, cookie = leave(signed)
     idp.person = {"nonce": wrapped(parse_qs(urlsplit(there).query)["nonce"][0])}
     answer = arrive(signed, signs_in(there), cookie)
     assert (answer.status_code, session_of(answer)) == (401, None)
 
 
-def test_nothing_of_one_sign_in_is_shown_to_the_provider_with_the_next(signed: Service, idp: Provider) -> None:
+def test_a_later_sign_in_shows_the_provider_nothing_of_an_earlier_one(signed: Service, idp: Provider) -> None:
     for _ in range(2):
         there, cookie = leave(signed)
         assert session_of(arrive(signed, signs_in(there), cookie)) is not None
         assert idp.cookie is None
 
 
-def test_a_code_is_good_once_in_the_browser_that_asked_for_it(signed: Service) -> None:
+def test_a_code_is_valid_once_in_the_browser_that_requested_it(signed: Service) -> None:
     """Codes and states of another browser, or of none or two attempts, sign nobody in and show an error."""
     there, cookie = leave(signed)
     other_address, other_cookie = leave(signed)
@@ -213,15 +211,15 @@ def test_a_code_is_good_once_in_the_browser_that_asked_for_it(signed: Service) -
         {"header": {"typ": "logout+jwt"}},
     ],
 )
-def test_a_token_that_is_not_for_this_attempt_is_none(signed: Service, idp: Provider, person: dict[str, Any]) -> None:
+def test_a_token_of_another_attempt_is_refused(signed: Service, idp: Provider, person: dict[str, Any]) -> None:
     there, cookie = leave(signed)
     idp.person = person
     refused = arrive(signed, signs_in(there), cookie)
     assert (refused.status_code, session_of(refused)) == (401, None)
 
 
-def test_who_may_nothing_here_is_told_so(signed: Service, idp: Provider) -> None:
-    """No role, or a refusal of the provider's; an answer in another issuer's name."""
+def test_a_person_without_a_role_sees_an_error(signed: Service, idp: Provider) -> None:
+    """The person has no role, the provider refused, or the answer names another issuer."""
     there, cookie = leave(signed)
     idp.person = {"groups": ["others"]}
     refused = arrive(signed, signs_in(there), cookie)
@@ -233,8 +231,8 @@ def test_who_may_nothing_here_is_told_so(signed: Service, idp: Provider) -> None
     assert arrive(signed, signs_in(there).split("&iss=")[0] + "&iss=https://idp.example", cookie).status_code == 401
 
 
-def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider) -> None:
-    """While the provider takes its time, whoever makes up codes has a few of its connections, and others go on."""
+def test_simultaneous_code_exchanges_are_limited(signed: Service, idp: Provider) -> None:
+    """Invented codes use only a few connections to a slow provider, and other requests are served."""
 
     def arrives(number: int) -> Response:
         there, cookie = leave(signed)

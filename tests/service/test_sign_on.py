@@ -76,8 +76,8 @@ def _as(service: Service, token: str, name: str = "ada") -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
-def test_a_group_may_what_its_role_may(signed: Service, idp: Provider, clock: HeldClock, role: str) -> None:
-    """The matrix of every route and role, signed on."""
+def test_a_group_has_the_rights_of_its_role(signed: Service, idp: Provider, clock: HeldClock, role: str) -> None:
+    """Each route is called with a provider's token for each role."""
     idp.now = clock.wall()
     _as(signed, idp.token((f"{role}s", "others"), sub=f"the {role} of the house"))
     for method, route in PROTECTED:
@@ -86,7 +86,9 @@ def test_a_group_may_what_its_role_may(signed: Service, idp: Provider, clock: He
         assert (answer.status_code not in (401, 403)) == allowed, (method, route.path, answer.text)
 
 
-def test_who_has_no_role_is_nobody(ask: Callable[[str], httpx.Response], signed: Service, idp: Provider) -> None:
+def test_a_person_without_a_role_is_unknown(
+    ask: Callable[[str], httpx.Response], signed: Service, idp: Provider
+) -> None:
     for groups in (("others",), (), None, "Analysts"):
         refused = ask(idp.token(groups, sub="mallory"))
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
@@ -126,8 +128,8 @@ def _unsigned(idp: Provider, _key: Any) -> str:
 
 
 def _confused(idp: Provider, _key: Any) -> str:
-    """HMAC, keyed by what everybody knows."""
-    return _forged(idp, "HS256", lambda said: hmac.digest(idp.keys[0].as_pem(private=False), said, "sha256"))
+    """Return a token with an HMAC whose key is the public key."""
+    return _forged(idp, "HS256", lambda content: hmac.digest(idp.keys[0].as_pem(private=False), content, "sha256"))
 
 
 def _tampered(idp: Provider, _key: Any) -> str:
@@ -180,12 +182,12 @@ REFUSED: dict[str, Callable[[Provider, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("made", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("make_token", REFUSED.values(), ids=REFUSED)
 def test_an_invalid_token_is_refused_like_any_unknown_one(
-    ask: Callable[[str], httpx.Response], idp: Provider, made: Callable[[Provider, Any], str]
+    ask: Callable[[str], httpx.Response], idp: Provider, make_token: Callable[[Provider, Any], str]
 ) -> None:
     unknown_key = ECKey.generate_key("P-256", {"kid": "of nobody"})
-    refused, stranger = ask(made(idp, unknown_key)), ask("nobody")
+    refused, stranger = ask(make_token(idp, unknown_key)), ask("nobody")
     assert (refused.status_code, refused.content) == (401, stranger.content)
     assert refused.headers.keys() == stranger.headers.keys()
     assert {name for name in refused.headers if refused.headers[name] != stranger.headers[name]} <= OF_THE_REQUEST
@@ -265,18 +267,21 @@ SPOILT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
-def test_a_provider_that_says_something_else_is_one_that_is_away(idp: Provider, change: dict[str, Any]) -> None:
-    assert _seen(idp, **change) == UNAVAILABLE
+def test_a_provider_with_an_invalid_answer_is_unavailable(idp: Provider, change: dict[str, Any]) -> None:
+    assert _result_of_change(idp, **change) == UNAVAILABLE
 
 
-def test_keys_that_come_in_the_clear_are_not_taken(idp: Provider) -> None:
-    """This machine by an address that is not only its own: they would be had."""
-    assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys"}) == "a key"
-    assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys".replace("127.0.0.1", "0.0.0.0")}) == UNAVAILABLE
+def test_keys_sent_without_encryption_are_not_accepted(idp: Provider) -> None:
+    """The addresses reach this machine, so the keys could be loaded."""
+    assert _result_of_change(idp, described={"jwks_uri": f"{idp.issuer}/keys"}) == "a key"
+    assert (
+        _result_of_change(idp, described={"jwks_uri": f"{idp.issuer}/keys".replace("127.0.0.1", "0.0.0.0")})
+        == UNAVAILABLE
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Key size")
-def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
+def test_only_public_keys_for_signatures_are_accepted(idp: Provider) -> None:
     """Keys that are weak, secret or meant for another purpose are ignored, and do not disturb the others."""
     name: KeyParameters = {"kid": str(idp.keys[0].kid)}
     keys = [
@@ -288,14 +293,14 @@ def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
         {"kty": "EC"} | name,
         5,
     ]
-    assert _seen(idp, published={"keys": keys}) == "no key"
-    assert _seen(idp, published={"keys": [*keys, idp.keys[0].as_dict(private=False)]}) == "a key"
+    assert _result_of_change(idp, published={"keys": keys}) == "no key"
+    assert _result_of_change(idp, published={"keys": [*keys, idp.keys[0].as_dict(private=False)]}) == "a key"
 
 
 @pytest.mark.slow
 def test_common_extensions_of_providers_are_accepted(idp: Provider) -> None:
-    """Keys and headers with certificates and words of their own, several audiences, RSA and Edwards curves; but one
-    algorithm is not another.
+    """Keys and headers may have certificates and additional fields, and tokens several audiences. RSA and Edwards
+    curves are accepted, each with its own algorithm.
     """
     rsa, edwards = RSAKey.generate_key(2048, {"kid": "r"}), OKPKey.generate_key("Ed25519", {"kid": "e"})
     extras = {"x5c": ["MIIC"], "x5t": "4711", "issuer": idp.issuer, "use": "sig", "alg": "RS256"}
@@ -319,7 +324,7 @@ def test_common_extensions_of_providers_are_accepted(idp: Provider) -> None:
         idp.published = published_before
 
 
-def _seen(idp: Provider, **change: Any) -> str:
+def _result_of_change(idp: Provider, **change: Any) -> str:
     """Return the result for a provider's key that was changed in this way from the start."""
     from app.http.errors import ApiError
 
@@ -340,7 +345,7 @@ def _seen(idp: Provider, **change: Any) -> str:
 
 @pytest.mark.slow
 class TestAPerson:
-    """(issuer, subject): one identity, whatever else its tokens say."""
+    """An issuer and a subject are one identity, independently of other claims."""
 
     def test_keeps_jobs_keys_and_spending(self, signed: Service, idp: Provider, clock: HeldClock) -> None:
         clock.pass_(31)
@@ -363,7 +368,7 @@ class TestAPerson:
         assert signed.call("ada", "GET", "/v1/tokens").status_code == 200
         _as(signed, idp.token(sub="carol"))
         assert signed.call("ada", "GET", "/v1/tokens").status_code == 403
-        assert [one["id"] for one in signed.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
+        assert [listed_job["id"] for listed_job in signed.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
 
     def test_has_a_name_that_no_token_joins(
         self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
@@ -412,12 +417,12 @@ class TestAPerson:
                         names = sorted(connection.scalars(query))
             assert names == ["ada", "ada (2)"]
 
-    def test_is_never_taken_for_another_by_a_name(
+    def test_is_never_identified_by_a_name(
         self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
     ) -> None:
         """A person whose name equals another identity's id gets none of its grants."""
         listed = signed.call("steward", "GET", "/v1/tokens").json()["items"]
-        token = {one["name"]: one["id"] for one in listed}["the analyst"]
+        token = {listed_token["name"]: listed_token["id"] for listed_token in listed}["the analyst"]
         ask(idp.token(sub=token))
         ask(idp.token(sub="https://people.example/ivan"))
         dataset = signed.dataset()
@@ -464,12 +469,12 @@ def test_an_operator_bounds_sign_ons_too(tmp_path: Any, make_service: MakeServic
 
 
 def test_a_stream_ends_with_the_sign_on(signed: Service) -> None:
-    async def told() -> list[Any]:
+    async def stream_events() -> list[Any]:
         over = Principal("idn_nobody", "nobody", "analyst", ends="1970-01-01T00:00:00.000Z")
         nobody = Changes(signed.database)
         return [event async for event in events.follow(signed.database, "job_nobody", (-1, 0, 0), over, nobody)]
 
-    assert asyncio.run(told()) == []
+    assert asyncio.run(stream_events()) == []
 
 
 @pytest.mark.parametrize(

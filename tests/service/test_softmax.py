@@ -80,7 +80,7 @@ def test_other_forms_of_svrg_from_quote_to_receipt(shared: Service, market: str,
 
 
 @pytest.mark.slow
-def test_a_positive_category_is_still_told_from_the_rest(shared: Service, market: str) -> None:
+def test_a_positive_category_still_gives_two_classes(shared: Service, market: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/jobs", json=_body(market, positive="lime"))
     job = shared.finished(answer.json()["id"])
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()

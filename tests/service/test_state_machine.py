@@ -161,7 +161,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule()
     def erase(self) -> None:
-        """The second dataset's jobs end, whatever they were doing; those of the first go on."""
+        """Delete the second dataset: its jobs end in any state, and those of the first continue."""
         with self.world.database.read() as connection:
             ending = [row.id for row in store.unfinished(connection, self.second)]
         if self.deletion == "withdrawn":
@@ -189,13 +189,13 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(target=claims)
     def take_over(self) -> Any:
-        """Everybody who holds a job pauses for too long, and somebody else looks at the queue."""
+        """Let all holders of jobs pause until their leases expire, and another server look at the queue."""
         self.world.expire()
         self.dead = self.live.keys() - self.reclaimed
         return self._claim()
 
     def _claim(self) -> Any:
-        """Interrupted jobs go first, those aside that are lost for good; nobody takes what a living holder has."""
+        """Check that interrupted jobs go first, except failed ones, and that jobs of live holders are not claimed."""
         if self.frozen:
             assert self.world.claim() is None
             return multiple()
@@ -221,7 +221,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(claim=claims)
     def beat(self, claim: Claim) -> None:
-        """A holder that was dead to all others wakes, and has what nobody took."""
+        """Let a holder with expired leases wake. It keeps the jobs that no other server claimed."""
         attempts.beat(self.world.database, self.world.holders[claim.id, claim.attempt])
         assert (attempts.lost(self.world.database, [claim]) == []) == self._goes_on(claim)
         if self._goes_on(claim):

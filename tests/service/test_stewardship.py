@@ -42,11 +42,14 @@ def _entries(service: Service, dataset: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_declaration_is_mended_while_nothing_is_charged(service: Service) -> None:
+def test_a_declaration_can_be_corrected_until_the_first_charge(service: Service) -> None:
     dataset = service.dataset()
     status, now = _amend(service, dataset, name="persons", budget={"epsilon": 1.0, "delta": 1e-7, "filter": "gdp"})
     assert (status, now["name"], now["budget"]["filter"], now["budget"]["epsilon"]) == (200, "persons", "gdp", 1.0)
-    assert [(made["epsilon"], made["delta"]) for made in now["budget"]["promises"]] == [(3.0, 1e-6), (1.0, 1e-7)]
+    assert [(promise["epsilon"], promise["delta"]) for promise in now["budget"]["promises"]] == [
+        (3.0, 1e-6),
+        (1.0, 1e-7),
+    ]
     assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").json() == now
     entries = _entries(service, dataset)
     assert [entry["kind"] for entry in entries] == ["opened", "renamed", "promised"]
@@ -116,7 +119,7 @@ def test_a_frozen_dataset_spends_nothing_until_it_is_unfrozen(service: Service) 
     assert service.finished(_submit(service, first)["id"])["state"] == "done"
 
 
-def test_what_waits_does_not_start_while_frozen_and_what_runs_ends(tmp_path: Path) -> None:
+def test_a_freeze_keeps_queued_jobs_from_starting_and_running_ones_end(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     running, waiting = world.submit(dataset).id, world.submit(dataset).id
@@ -203,7 +206,7 @@ def test_a_crash_before_the_values_are_erased_is_repaired_at_the_next_start(
 
 @pytest.mark.parametrize("change", [BudgetChange(epsilon=2.0, delta=1e-5), BudgetChange(epsilon=3.0, delta=1e-6)])
 def test_a_price_of_another_budget_is_not_charged(tmp_path: Path, change: BudgetChange) -> None:
-    """The orders of a mended budget are others: a cost of the old ones, charged to the new, would be no bound."""
+    """A changed budget has other orders, for which a cost of the old orders is not a bound."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 3.0, "delta": 1e-6} | ({"filter": "gdp"} if change.epsilon > 2 else {}))
     stale: Priced = world.priced(dataset)
@@ -234,6 +237,6 @@ def test_a_job_that_took_the_whole_budget_may_fit_within_a_larger_one(tmp_path: 
 @pytest.mark.parametrize(
     "body", [{}, {"frozen": 1}, {"frozen": None}, {"name": ""}, {"columns": []}, {"budget": {"epsilon": 3.0}}]
 )
-def test_an_amendment_says_what_is_to_change(shared: Service, body: dict[str, Any]) -> None:
+def test_an_amendment_must_state_a_change(shared: Service, body: dict[str, Any]) -> None:
     answer = shared.call("steward", "PATCH", "/v1/datasets/ds_nobody", json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

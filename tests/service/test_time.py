@@ -159,7 +159,7 @@ def test_and_not_before_its_forecast(paused: PausedService, pace: Forecast) -> N
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_on_the_grid_too(paused: PausedService) -> None:
+def test_a_failure_is_published_on_the_grid(paused: PausedService) -> None:
     paused.service.engine.ends[1] = Outcome("raised")
     job = paused.submit()
     paused.pass_(0.2)
@@ -175,7 +175,7 @@ def test_a_failure_is_told_on_the_grid_too(paused: PausedService) -> None:
 
 @pytest.mark.slow
 def test_the_next_job_starts_at_a_point_of_the_grid(paused: PausedService) -> None:
-    """Its slot has long been free; a queue of one's own would otherwise tell when."""
+    """Otherwise an analyst's own queue would show when the slot became free."""
     first = paused.submit()
     paused.pass_(0.1)
     second = paused.submit()
@@ -199,7 +199,7 @@ class TestCancel:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("ends", [True, False])
-    def test_its_slot_comes_free_at_the_same_time_either_way(self, paused: PausedService, ends: bool) -> None:
+    def test_its_slot_is_freed_at_the_same_time_in_both_cases(self, paused: PausedService, ends: bool) -> None:
         if not ends:
             paused.service.engine.gate.clear()  # it waits until it is told to stop
             job = paused.service.call(
@@ -250,7 +250,7 @@ class _Timed:
             self._end = self._world.clock.ticks()
 
 
-def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], None]) -> list[str]:
+def _visible_frames(home: Path, lengths: list[float], meanwhile: Callable[[World, int], None]) -> list[str]:
     """Return everything that is visible, fifty times a second, of jobs of these lengths one after the other."""
     world = World.at(home)
     dataset = world.dataset(budget={"epsilon": 20.0, "delta": 1e-6})
@@ -277,23 +277,23 @@ def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], No
 
 
 @pytest.mark.slow
-def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tmp_path: Path, pace: Forecast) -> None:
-    """Three jobs on one slot, submitted at odd times: their states, the ledger, and when each of them starts."""
+def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path, pace: Forecast) -> None:
+    """The states, the ledger and the starts of three jobs on one slot, submitted at arbitrary times, are equal."""
     assert pace.forecast == 0.0
 
     def nothing(_world: World, _frame: int) -> None:
         pass
 
-    early = _seen(tmp_path / "early", [0.52, 0.01, 0.3], nothing)
-    late = _seen(tmp_path / "late", [0.99, 0.2, 0.49], nothing)
+    early = _visible_frames(tmp_path / "early", [0.52, 0.01, 0.3], nothing)
+    late = _visible_frames(tmp_path / "late", [0.99, 0.2, 0.49], nothing)
     assert early == late
     assert early[-1].count('"state":"done"') == 3
-    next_cell = _seen(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
+    next_cell = _visible_frames(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
     assert next_cell != early, "the control: another cell is visible"
 
 
 @pytest.mark.slow
-def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecast) -> None:
+def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, pace: Forecast) -> None:
     assert pace.forecast == 0.0
 
     def cancel(world: World, frame: int) -> None:
@@ -302,4 +302,6 @@ def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecas
                 [first, *_] = store.page(connection, Paging(order="asc"), store.owned(world.analyst.id))
             jobs.cancel(world.database, world.analyst, first.id)
 
-    assert _seen(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _seen(tmp_path / "late", [0.99, 0.2, 0.49], cancel)
+    assert _visible_frames(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _visible_frames(
+        tmp_path / "late", [0.99, 0.2, 0.49], cancel
+    )

@@ -48,7 +48,9 @@ def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
         assert secret not in text
 
 
-def test_without_the_extra_a_start_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_a_start_names_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "app.operations.tracing", None)
     with pytest.raises(StartRefused, match=r"privy-purse\[tracing\]"):
         app.main.create_app(Settings(home=tmp_path, otlp_endpoint="https://collector/v1/traces"))

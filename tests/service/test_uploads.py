@@ -38,7 +38,7 @@ def _new_upload(service: Service, length: int, role: str = "steward") -> str:
     return str(response.headers["Location"])
 
 
-def _sent(service: Service, path: str, at: int, part: Any, role: str = "steward", **headers: str) -> Response:
+def _send_part(service: Service, path: str, at: int, part: Any, role: str = "steward", **headers: str) -> Response:
     all_headers = {"Upload-Offset": str(at), "Content-Type": BODY, "Tus-Resumable": "1.0.0"} | headers
     return service.call(role, "PATCH", path, content=part, headers=all_headers)
 
@@ -55,7 +55,7 @@ def _code(answer: Response) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def _nothing_waits(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test has all places; it leaves none of them taken for the next one."""
+    """Start each test without waiting uploads, and remove its own at the end."""
     yield
     if "shared" in request.fixturenames:
         for file in spool.root(request.getfixturevalue("shared").home).glob("*/up_*"):
@@ -102,7 +102,7 @@ def test_an_upload_continues_at_any_byte_and_becomes_the_same_dataset(shared: Se
         assert (response.status_code, response.headers["Upload-Offset"]) == (200, str(at))
         assert (response.headers["Upload-Length"], response.headers["Cache-Control"]) == (str(len(file)), "no-store")
         assert _code(_registered(shared, path)) == (409, "upload_incomplete")
-    last = _sent(shared, path, at, file[at:])
+    last = _send_part(shared, path, at, file[at:])
     assert (last.status_code, last.headers["Upload-Offset"]) == (204, str(len(file)))
     refused = _registered(shared, path, budget={"epsilon": 3.0, "delta": 1e-6, "filter": "pure"})
     assert refused.status_code == 422
@@ -115,18 +115,18 @@ def test_an_upload_continues_at_any_byte_and_becomes_the_same_dataset(shared: Se
 
 def test_only_the_next_byte_is_written(shared: Service) -> None:
     path = _new_upload(shared, 10)
-    assert _sent(shared, path, 0, b"01234").status_code == 204
+    assert _send_part(shared, path, 0, b"01234").status_code == 204
     for at in (0, 4, 6, 10, 11):
-        assert _code(_sent(shared, path, at, b"x")) == (409, "offset_mismatch")
-    assert _code(_sent(shared, path, 5, b"567890")) == (413, "too_large")
-    assert _code(_sent(shared, path, 5, b"x", **{"Content-Type": "text/csv"})) == (415, "unsupported_media_type")
-    wrong_version = _sent(shared, path, 5, b"x", **{"Tus-Resumable": "0.2.2"})
+        assert _code(_send_part(shared, path, at, b"x")) == (409, "offset_mismatch")
+    assert _code(_send_part(shared, path, 5, b"567890")) == (413, "too_large")
+    assert _code(_send_part(shared, path, 5, b"x", **{"Content-Type": "text/csv"})) == (415, "unsupported_media_type")
+    wrong_version = _send_part(shared, path, 5, b"x", **{"Tus-Resumable": "0.2.2"})
     assert _code(wrong_version) == (412, "unsupported_version")
     assert (wrong_version.headers["Tus-Version"], wrong_version.headers["Tus-Resumable"]) == ("1.0.0", "1.0.0")
     for no_place in ("-1", "x", "1" * 30):
-        assert _sent(shared, path, 5, b"x", **{"Upload-Offset": no_place}).status_code == 422
+        assert _send_part(shared, path, 5, b"x", **{"Upload-Offset": no_place}).status_code == 422
     assert shared.call("steward", "GET", path).json()["offset"] == 5
-    assert _sent(shared, path, 5, b"56789").status_code == 204
+    assert _send_part(shared, path, 5, b"56789").status_code == 204
     [file] = spool.root(shared.home).glob("*/up_*")
     assert file.read_bytes() == b"0123456789"
     assert shared.call("steward", "DELETE", path).status_code == 204
@@ -139,13 +139,13 @@ def test_a_length_is_a_number_of_bytes(shared: Service, length: str | None) -> N
     assert shared.call("steward", "POST", "/v1/uploads", headers=headers).status_code == 422
 
 
-def test_of_two_writers_at_one_place_one_wins(shared: Service) -> None:
+def test_one_of_two_writers_at_one_offset_wins(shared: Service) -> None:
     block, writers = 3 * 2**20, 4
     path, start = _new_upload(shared, 10 * block), Barrier(writers)
 
     def write(number: int) -> int:
         start.wait()
-        return _sent(shared, path, 0, bytes([number]) * block).status_code
+        return _send_part(shared, path, 0, bytes([number]) * block).status_code
 
     with ThreadPoolExecutor(writers) as pool:
         statuses = list(pool.map(write, range(1, 1 + writers)))
@@ -161,11 +161,11 @@ def test_of_two_writers_at_one_place_one_wins(shared: Service) -> None:
 
 def test_other_stewards_cannot_find_it(shared: Service, second_steward: str) -> None:
     path = _new_upload(shared, 5)
-    assert _sent(shared, path, 0, b"01234").status_code == 204
+    assert _send_part(shared, path, 0, b"01234").status_code == 204
     for upload_path in (path, "/v1/uploads/up_nobody"):
         for method in ("GET", "HEAD", "DELETE"):
             assert shared.call(second_steward, method, upload_path).status_code == 404
-        assert _code(_sent(shared, upload_path, 5, b"", role=second_steward)) == (404, "not_found")
+        assert _code(_send_part(shared, upload_path, 5, b"", role=second_steward)) == (404, "not_found")
         assert _code(_registered(shared, upload_path, role=second_steward, name="stolen")) == (404, "not_found")
     for pattern in ("up_*", "*", "../*/up_*", "", "/etc/passwd", path.replace("/v1/uploads", "../*")):
         assert _code(_registered(shared, pattern, role=second_steward, name="stolen")) == (404, "not_found")
@@ -174,7 +174,7 @@ def test_other_stewards_cannot_find_it(shared: Service, second_steward: str) -> 
     assert mine == shared.call("steward", "GET", path).json()
 
 
-def test_so_many_wait_of_one_and_of_all(shared: Service, second_steward: str) -> None:
+def test_waiting_uploads_are_limited_by_steward_and_in_total(shared: Service, second_steward: str) -> None:
     for _ in range(spool.WAITING_EACH):
         path = _new_upload(shared, 5)
     refused = shared.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "5"})
@@ -191,7 +191,7 @@ def test_so_many_wait_of_one_and_of_all(shared: Service, second_steward: str) ->
     assert _code(refused) == (503, "overloaded")
 
 
-def test_what_would_not_fit_is_told_before_it_comes(tmp_path: Path) -> None:
+def test_an_upload_that_would_not_fit_is_refused_at_its_start(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, max_upload_bytes=2**60)
     with pytest.raises(ApiError) as caught:
         spool.begin(settings, "idn_one", 2**59)
@@ -228,7 +228,7 @@ def test_the_log_shows_nothing_of_an_upload(shared: Service, caplog: pytest.LogC
     with caplog.at_level(logging.DEBUG, logger="purse"):
         headers = {"Upload-Length": "9", "Upload-Metadata": "filename czNjcjN0"}
         path = shared.call("steward", "POST", "/v1/uploads", headers=headers).headers["Location"]
-        assert _sent(shared, path, 0, b"s3cr3t,1\n").status_code == 204
+        assert _send_part(shared, path, 0, b"s3cr3t,1\n").status_code == 204
         assert _cut(shared, path, 9, [b"s3cr3t"]) == 413
     assert "PATCH /v1/uploads/{upload_id} 204" in caplog.text
     assert not [word for word in ("s3cr3t", "czNjcjN0", path) if word in caplog.text]
@@ -243,15 +243,15 @@ class _Breaking(httpx.BaseTransport):
     most : how many parts are tried
     """
 
-    def __init__(self, service: Service, most: int = 1000) -> None:
-        self._service, self._left, self.patches = service, most, 0
+    def __init__(self, service: Service, allowed_patches: int = 1000) -> None:
+        self._service, self._remaining, self.patches = service, allowed_patches, 0
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         content, omitted = request.read(), ("content-length", "host")
         headers = {name: value for name, value in request.headers.items() if name not in omitted}
         if request.method == "PATCH":
             self.patches += 1
-            if self.patches > self._left:
+            if self.patches > self._remaining:
                 raise httpx.ConnectError("no route")
             if self.patches % 3 == 0:
                 self._service.client.request("PATCH", request.url.path, headers=headers, content=content[:70])
@@ -274,7 +274,7 @@ def test_our_client_sends_a_large_file_in_parts_and_continues(
     monkeypatch.setattr(sending.Blocking, "sleep", _at_once)
     (tmp_path / "people.csv").write_bytes(file := people(300))
     for source in (tmp_path / "people.csv", io.BytesIO(file)):
-        broken = _Breaking(service, most=7)
+        broken = _Breaking(service, allowed_patches=7)
         with Client("http://testserver", STEWARD, transport=broken) as purse, pytest.raises(Unreachable) as failed:
             purse.datasets.upload(source, spec=SPEC)
         [note] = failed.value.__notes__
@@ -323,6 +323,6 @@ def test_an_upload_to_a_killed_server_continues_on_another(make_service: MakeSer
         at = int(service.call("steward", "HEAD", path).headers["Upload-Offset"])
         assert 2**20 <= at < len(file)
         assert part.read_bytes() == file[:at]
-        assert _sent(service, path, at, file[at:]).status_code == 204
+        assert _send_part(service, path, at, file[at:]).status_code == 204
         assert part.read_bytes() == file
         assert _registered(service, path).json()["rows"] == 200_000

@@ -111,9 +111,7 @@ def _keys(world: World) -> KeySet:
     return KeySet(keys=world.keys.jwks()["keys"])
 
 
-def test_nothing_is_written_before_the_end_is_public_and_one_message_with_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_message_is_written_when_the_end_becomes_public(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _hook(world), _hook(world, "https://other.example/")
     job = world.submit(world.dataset(), privacy={"epsilon": 0.2}).id
     claim = world.claim()
@@ -188,7 +186,7 @@ def test_a_receiver_rejects_any_other_message(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_taken_is_sent_again_later_and_later_and_then_given_up(world: World, receiver: Receiver) -> None:
+def test_a_refused_message_is_repeated_with_growing_delays_and_then_dropped(world: World, receiver: Receiver) -> None:
     _told_of_one(world, receiver.url)
     receiver.answers = [500, 404, 301, 199 + 200, 503, 500, 500, 500, 500]
     courier = _courier(world, "127.0.0.1")
@@ -228,9 +226,9 @@ def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
         world.release(world.dataset())
     now = world.clock.wall()
 
-    def claimed(at: float, most: int = 8) -> list[Message]:
+    def claimed(at: float, limit: int = 8) -> list[Message]:
         with world.database.write() as connection:
-            return store.claim(connection, at, most)
+            return store.claim(connection, at, limit)
 
     [first] = claimed(now, 1)
     [second] = claimed(now)
@@ -292,7 +290,7 @@ def test_a_name_without_an_address_delays_no_other_message(world: World, monkeyp
 
 
 @pytest.mark.parametrize("address", INSIDE.split())
-def test_what_is_not_public_is_not_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_that_are_not_public_are_not_called(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not places.is_public(address)
     _resolve(monkeypatch, ["93.184.215.14", address])
     with pytest.raises(places.Refused, match="not public"):
@@ -405,7 +403,7 @@ def test_a_server_sends_by_itself(tmp_path: Path, receiver: Receiver, make_servi
         assert received.verify(body, headers, keys, now=timestamp).data.job == job
 
 
-def test_what_the_page_shows_reads_a_message(world: World) -> None:
+def test_the_code_on_the_page_reads_a_message(world: World) -> None:
     (code,) = re.findall(r"```python\n(.+?)```", PAGE.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(code, "webhooks.md", "exec"), names)

@@ -43,13 +43,15 @@ def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
 
 
 def beyond(plan: Plan) -> Beyond:
-    """Beyond what is certified of a plan, at the worst delta."""
+    """Return by how much measured epsilons exceed the certified ones of a plan, at the worst delta."""
     promised = {delta: certify(plan, delta)[0] for delta in DELTAS}
-    return lambda one, two, alarm: max(epsilon_lower_bound(one, two, d, alarm) - e for d, e in promised.items())
+    return lambda first, second, alarm: max(
+        epsilon_lower_bound(first, second, d, alarm) - e for d, e in promised.items()
+    )
 
 
 def source(seed: int, which: int) -> Noise:
-    """The randomness of one dataset's runs."""
+    """Return the randomness of one dataset's runs."""
     return Noise(SeededBits(2 * seed + which))
 
 
@@ -62,21 +64,21 @@ def seeded_attack(
     method: Run,
     problem: Problem,
     plan: Plan,
-    one: Row,
-    two: Row,
+    first: Row,
+    second: Row,
     seed: int,
     statistic: attack.TestStatistic | None = None,
     position: int = 0,
-    others: Row | None = None,
+    other_rows: Row | None = None,
 ) -> Attack:
-    """Runs with the first row and with the second, one after another."""
+    """Return an attack that runs with the first row and with the second alternately."""
     noise = sources(seed)
-    attempt = attack.Attack(method, problem, (one, two), statistic, position, other_rows=others)
+    attempt = attack.Attack(method, problem, (first, second), statistic, position, other_rows=other_rows)
     return lambda runs: attempt.scores(plan, runs, noise)
 
 
 def seeded_scores(
-    method: Run, problem: Problem, plan: Plan, one: Row, two: Row, runs: int, seed: int
+    method: Run, problem: Problem, plan: Plan, first: Row, second: Row, runs: int, seed: int
 ) -> tuple[Scores, Scores]:
-    """Scores of `runs` runs with the first row, and of as many with the second; the same at every call."""
-    return seeded_attack(method, problem, plan, one, two, seed)(runs)
+    """Return the scores of `runs` runs with each row, the same at every call."""
+    return seeded_attack(method, problem, plan, first, second, seed)(runs)

@@ -78,7 +78,7 @@ class Visitor:
         try:
             context.set_default_timeout(_WAIT_MILLISECONDS)
             visitor = cls(context.new_page(), url)
-            context.on("request", lambda request: visitor._asked(request))
+            context.on("request", lambda request: visitor._requested(request))
             context.on("requestfinished", lambda request: visitor._answered(request, "answered"))
             context.on("requestfailed", lambda request: visitor._answered(request, request.failure or "failed"))
             context.on("weberror", lambda error: visitor.complaints.append(str(error.error)))
@@ -153,7 +153,7 @@ class Visitor:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
-    def _asked(self, request: Request) -> None:
+    def _requested(self, request: Request) -> None:
         self.waiting.append(f"{request.method} {urlsplit(request.url).path}")
         if not request.url.startswith((self.url, "data:", "blob:")):
             self.elsewhere.append(request.url)
@@ -178,7 +178,7 @@ def find_chromium(downloaded: str) -> str | None:
 
 
 def _is_missing() -> bool:
-    """Return whether the tests of the pages would find no browser."""
+    """Return whether the tests of the pages find no browser."""
     with sync_playwright() as playwright:
         return find_chromium(playwright.chromium.executable_path) is None
 

@@ -12,7 +12,7 @@ from app.wire import JobRequest, StatisticRequest, TuningRequest
 
 
 class InlineCalculators:
-    """Answers as the service's own process would, without a process."""
+    """A substitute for the service's calculating process that answers in this process."""
 
     def start(self) -> None:
         """There is nothing to start."""
@@ -34,8 +34,8 @@ def price(
     dataset: DatasetRow,
     request: JobRequest | StatisticRequest | TuningRequest,
     settings: Settings,
-    known: Released | None = None,
+    profile: Released | None = None,
 ) -> Priced:
-    """The price of a request, here and now."""
-    requested = requests.read(dataset, request, settings, known)
+    """Return the price of a request, computed in this process."""
+    requested = requests.read(dataset, request, settings, profile)
     return pricing.priced(requested, answer(requested.question))

@@ -27,7 +27,7 @@ Make = Callable[[Sequence[Any]], Any]
 
 
 class Hostile:
-    """A value that raises whatever it is asked."""
+    """A value that raises an error at every operation."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -103,7 +103,7 @@ class Kind:
 
 
 def objects(values: Sequence[Any]) -> Any:
-    """An array of these objects, into none of which NumPy looks."""
+    """Return an array of these objects, which NumPy does not convert."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 
@@ -334,17 +334,18 @@ def codes_of_rows(X: Any, n: int, width: int) -> list[Any]:
     return [outcome(of_solve)] if isinstance(X, dict) else [outcome(of_estimators), outcome(of_solve)]
 
 
-def differ(one: Any, two: Any, place: int) -> bool:
+def differ(first: Any, second: Any, place: int) -> bool:
     """Return whether any record except the one at this position is read differently."""
-    if isinstance(one, tuple) or isinstance(two, tuple):
-        return bool(one != two)
+    if isinstance(first, tuple) or isinstance(second, tuple):
+        return bool(first != second)
 
-    def rest(values: Any) -> Any:
+    def without_record(values: Any) -> Any:
         return np.delete(np.asarray(values), place, axis=0)
 
     return any(
-        (len(a) != len(b)) or not np.array_equal(rest(a), rest(b), equal_nan=rest(a).dtype != object)
-        for a, b in zip(one, two, strict=True)
+        (len(a) != len(b))
+        or not np.array_equal(without_record(a), without_record(b), equal_nan=without_record(a).dtype != object)
+        for a, b in zip(first, second, strict=True)
     )
 
 

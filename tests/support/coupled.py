@@ -27,27 +27,28 @@ def complaints(
     quote: Quote,
     X: Vector,
     y: Vector,
-    other: OtherRecord,
+    record: OtherRecord,
     present: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> list[str]:
     """Return the complaints for one other record at position 7, as `complaints_of_each` does."""
     present_before, present_after = present or (None, None)
-    return complaints_of_each(quote, X, y, [(other, present_after)], present_before)
+    return complaints_of_each(quote, X, y, [(record, present_after)], present_before)
 
 
 def complaints_of_each(
     quote: Quote,
     X: Vector,
     y: Vector,
-    others: Sequence[tuple[OtherRecord, NDArray[np.bool_] | None]],
-    held: NDArray[np.bool_] | None = None,
-    made: MakeData = inputs.of_arrays,
+    records: Sequence[tuple[OtherRecord, NDArray[np.bool_] | None]],
+    present_before: NDArray[np.bool_] | None = None,
+    make_data: MakeData = inputs.of_arrays,
 ) -> list[str]:
-    """Values before noise more than 2b apart (b under zero_out), bounds, frames and results that are not the same.
+    """Return values before noise more than 2b apart (b under zero_out), and bounds, frames and results that differ.
 
-    Record 7 is replaced by each of the others, with what is then present. Answers are the values of the first run, of
-    the data as they are, plus noise; batches are the same. The published SVRG step hands over two vectors: a batch's
-    change, and a mean over all rows, which moves by b batch / n (half of it under zero_out). `made`: in which form.
+    Record 7 is replaced by each of `records`, with the places that are then present. All runs get the same batches
+    and the same answers: the values of the first run, on the unchanged data, plus noise. The published SVRG step
+    releases two vectors: a batch's change, and a mean over all rows, which moves by b batch / n (half of it under
+    zero_out). `make_data` stores the rows.
     """
     rng, faults = np.random.default_rng(6), []
     answers: list[tuple[str, Vector, float, Vector]] = []
@@ -88,18 +89,18 @@ def complaints_of_each(
         mine, targets = X.copy(), y.copy()
         mine[at], targets[at] = record
         with patch.object(Meter, "perturb", perturb), patch.object(frames, "framed", recorded):
-            data = made(mine, targets, problem, present)
+            data = make_data(mine, targets, problem, present)
             return run(quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
                 0
             ]
 
-    result = result_of(first, (X[at], y[at]), held)
-    for record, present in others:
+    result = result_of(first, (X[at], y[at]), present_before)
+    for record, present in records:
         replayed = iter(answers)
         if not np.array_equal(result, result_of(again, record, present)):
             faults.append("the result is no function of the answers")
     is_framed = quote.problem.columns is not None and quote.met.columns is None
-    if len(met) != (1 + len(others)) * is_framed or any(
+    if len(met) != (1 + len(records)) * is_framed or any(
         not np.array_equal(getattr(a, part), getattr(b, part))
         for a, b in pairwise(met)
         for part in ("center", "scale", "constant")

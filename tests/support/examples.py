@@ -24,10 +24,10 @@ class Story:
         self.service, self.examples = service, dict[str, dict[str, Any]]()
         self._paths = service.client.get("/openapi.json").json()["paths"]
 
-    def ask(self, method: str, path: str, body: Any = None, who: str = "steward", **names: str) -> Any:
+    def ask(self, method: str, path: str, body: Any = None, role: str = "steward", **names: str) -> Any:
         """Send a request that must succeed, note it, and return the answer."""
         options = {} if body is None else {"json": body}
-        answer = self.service.call(who, method, path.format(**names), **options)
+        answer = self.service.call(role, method, path.format(**names), **options)
         assert answer.is_success, (path, answer.text)
         response = answer.json() if answer.content else None
         self._note(method, path, body, response)
@@ -38,10 +38,10 @@ class Story:
         assert self.service.finished(job["id"])["state"] == "done"
         return str(job["id"])
 
-    def _note(self, method: str, path: str, body: Any, said: Any) -> None:
-        of = {"request": body, "response": said}
+    def _note(self, method: str, path: str, body: Any, response: Any) -> None:
+        sides = {"request": body, "response": response}
         name = self._paths[path][method.lower()]["operationId"]
-        self.examples.setdefault(name, {name: value for name, value in of.items() if value is not None})
+        self.examples.setdefault(name, {name: value for name, value in sides.items() if value is not None})
 
 
 def tell(service: Service) -> Examples:
@@ -61,8 +61,8 @@ def tell(service: Service) -> Examples:
         ask("GET", f"/v1/datasets/{{dataset_id}}/{collection}/{{analyst}}", **of_ada)
         ask("GET", f"/v1/datasets/{{dataset_id}}/{collection}", dataset_id=dataset)
     ask("POST", "/v1/webhooks", {"url": "https://hooks.example/jobs"}, "ada")
-    hook = ask("GET", "/v1/webhooks", who="ada")["items"][0]["id"]
-    ask("GET", "/v1/webhooks/{webhook_id}", who="ada", webhook_id=hook)
+    hook = ask("GET", "/v1/webhooks", role="ada")["items"][0]["id"]
+    ask("GET", "/v1/webhooks/{webhook_id}", role="ada", webhook_id=hook)
     _ask_for_releases(story, dataset)
     _reserve(story)
     ask("GET", "/v1/datasets")
@@ -98,10 +98,10 @@ def _reserve(story: Story) -> None:
     story.service.grant(dataset, "ada")
     session = ask("POST", "/v1/datasets/{dataset_id}/sessions", target, "ada", dataset_id=dataset)["id"]
     ask("POST", "/v1/sessions/{session_id}/steps", {"steps": 4, "event": 0}, "ada", session_id=session)
-    ask("GET", "/v1/sessions/{session_id}", who="ada", session_id=session)
-    ask("POST", "/v1/sessions/{session_id}/close", who="ada", session_id=session)
-    ask("GET", "/v1/sessions/{session_id}/receipt", who="auditor", session_id=session)
-    ask("GET", "/v1/sessions", who="auditor")
+    ask("GET", "/v1/sessions/{session_id}", role="ada", session_id=session)
+    ask("POST", "/v1/sessions/{session_id}/close", role="ada", session_id=session)
+    ask("GET", "/v1/sessions/{session_id}/receipt", role="auditor", session_id=session)
+    ask("GET", "/v1/sessions", role="auditor")
 
 
 def _ask_for_releases(story: Story, dataset: str) -> None:
@@ -111,14 +111,14 @@ def _ask_for_releases(story: Story, dataset: str) -> None:
     tried = {"epsilons": [0.5, 2.0]}
     ask("POST", "/v1/forecasts", {"dataset": dataset, "target": "income", "privacy": tried, "runs": 3}, "ada")
     job = story.finished(ask("POST", "/v1/jobs", model, "ada"))
-    ask("GET", "/v1/jobs/{job_id}", who="ada", job_id=job)
-    ask("GET", "/v1/jobs/{job_id}/model", who="ada", job_id=job)
-    receipt = ask("GET", "/v1/jobs/{job_id}/receipt", who="auditor", job_id=job)
+    ask("GET", "/v1/jobs/{job_id}", role="ada", job_id=job)
+    ask("GET", "/v1/jobs/{job_id}/model", role="ada", job_id=job)
+    receipt = ask("GET", "/v1/jobs/{job_id}/receipt", role="auditor", job_id=job)
     ask("POST", "/v1/receipts/verify", receipt)
     measured = ask(
         "POST", "/v1/models/{job_id}/evaluations", {"bins": 2, "privacy": {"epsilon": 0.5}}, "ada", job_id=job
     )
-    ask("GET", "/v1/jobs/{job_id}/evaluation", who="ada", job_id=story.finished(measured))
+    ask("GET", "/v1/jobs/{job_id}/evaluation", role="ada", job_id=story.finished(measured))
     ways = [{"regularizer": {"name": "l2", "strength": strength}} for strength in (0.001, 0.1)]
     tuning = {"dataset": dataset, "target": "income", "candidates": ways, "privacy": {"epsilon": 1.0}}
     story.finished(ask("POST", "/v1/tunings", tuning, "ada"))
@@ -126,20 +126,20 @@ def _ask_for_releases(story: Story, dataset: str) -> None:
         "privacy": {"epsilon": 0.2}
     }
     counted = story.finished(ask("POST", "/v1/statistics", counts, "ada"))
-    ask("GET", "/v1/jobs/{job_id}/statistic", who="ada", job_id=counted)
+    ask("GET", "/v1/jobs/{job_id}/statistic", role="ada", job_id=counted)
     profile = {"dataset": dataset, "method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.2}}
     profiled = story.service.call("ada", "POST", "/v1/statistics", json=profile).json()
-    ask("GET", "/v1/jobs/{job_id}/profile", who="ada", job_id=story.finished(profiled))
+    ask("GET", "/v1/jobs/{job_id}/profile", role="ada", job_id=story.finished(profiled))
     listed = story.service.call("ada", "GET", "/v1/jobs", params={"limit": 1}).json()
     story._note("GET", "/v1/jobs", None, listed)
     story.service.engine.gate.clear()
     waiting = story.service.call("ada", "POST", "/v1/jobs", json=model).json()["id"]
-    ask("DELETE", "/v1/jobs/{job_id}", who="ada", job_id=waiting)
+    ask("DELETE", "/v1/jobs/{job_id}", role="ada", job_id=waiting)
     story.service.engine.gate.set()
 
 
 def _without_secrets(node: Any) -> Any:
-    """Tokens end with the service that made them, and are shown to nobody all the same."""
+    """Replace all tokens. They are invalid after the test, but must not be shown."""
     match node:
         case dict():
             return {k: "purse_" + "x" * 43 if k == "token" else _without_secrets(v) for k, v in node.items()}

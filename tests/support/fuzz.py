@@ -44,7 +44,7 @@ class Found:
     failures: dict[str, str] = field(default_factory=dict)
 
     def add(self, event: events.ScenarioFinished) -> None:
-        """One scenario's requests, answers and failed checks."""
+        """Add one scenario's requests, answers and failed checks."""
         recorder = event.recorder
         self.calls[event.phase.value] += len(recorder.interactions)
         for interaction in recorder.interactions.values():
@@ -58,21 +58,21 @@ class Found:
 
 
 class Unchanged:
-    """A check whether the committed database or a folder has changed since the last look."""
+    """The state of the committed database and its folders at the last look."""
 
     def __init__(self, service: Service) -> None:
         self._home = service.home
         self._database = sqlite3.connect(service.home / "purse.sqlite3", check_same_thread=False)
-        self._seen: object = None
+        self._last_version: object = None
 
     def look(self) -> bool:
-        """True also the first time."""
+        """Return whether nothing has changed since the last look. The first look returns true."""
         [version] = self._database.execute("PRAGMA data_version").fetchone()
         now = (
             version,
             sorted(path.name for folder in ("datasets", "incoming") for path in self._home.glob(f"{folder}/*")),
         )
-        version_before, self._seen = self._seen or now, now
+        version_before, self._last_version = self._last_version or now, now
         return version_before == now
 
 
@@ -124,7 +124,7 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
 
     @schema.hook
     def after_call(_context: Any, case: Any, response: Any) -> None:
-        """A rotation ends the token that it names, which the tool takes for one that was just made."""
+        """Note that a rotation ends the token that it names, which the tool treats as a new one."""
         if case.path.endswith("/rotate") and response.status_code == 201:
             ended_tokens.add(case.path_parameters["token_id"])
 
@@ -167,7 +167,7 @@ def _running(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _exemplified(document: Schema, dataset: str) -> Schema:
-    """The document with requests that go well, which are tried as they stand and changed in one place or another."""
+    """Return the document with valid requests as examples, which are sent unchanged and with one change."""
     bodies_of_jobs = [JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": steps}} for steps in (3, 0)]
     bodies_of_jobs += [{"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}]
     event = {"type": "GaussianDpEvent", "noise_multiplier": 1000.0}

@@ -39,7 +39,7 @@ def open_session(
     *events: dict[str, Any],
     key: str | None = None,
     owner: Principal | None = None,
-    most: int = 100,
+    limit: int = 100,
     **more: Any,
 ) -> Session:
     """Open a session of ada's, by default of ten Gaussian answers; with `privacy`, of a target."""
@@ -50,7 +50,7 @@ def open_session(
     if opened_before is not None:
         return opened_before
     priced = asyncio.run(price(world.database, _POOL, owner, dataset, request))
-    return service.open_session(world.database, owner, key, priced, most)
+    return service.open_session(world.database, owner, key, priced, limit)
 
 
 def record(

@@ -11,7 +11,7 @@ class Stopped(BaseException):
 
 
 class InlineEngine:
-    """Runs `app.worker.execute.run` as a Dask worker would, without Dask.
+    """An engine that runs `app.worker.execute.run` like a Dask worker, without Dask.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ class InlineEngine:
         self.gate.set()
         self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
 
-    def take(self, held: int) -> bool:
+    def take(self, number_held: int) -> bool:
         """Return whether a slot is free."""
-        return held < self.slots
+        return number_held < self.slots
 
-    def hold(self, held: int) -> None:
+    def hold(self, number_held: int) -> None:
         """Do nothing, because no other engine shares the slots."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> "InlineHandle":

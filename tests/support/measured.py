@@ -33,17 +33,21 @@ def curves() -> Curves:
     }
 
 
-def of(method: str, found: Curves) -> Curves:
-    """The ways of one method, by the datasets that have any."""
-    own = {dataset: {w: c for w, c in ways.items() if w.split(",")[0] == method} for dataset, ways in found.items()}
+def of(method: str, all_curves: Curves) -> Curves:
+    """Return the variants of one method by dataset."""
+    own = {
+        dataset: {w: c for w, c in ways.items() if w.split(",")[0] == method} for dataset, ways in all_curves.items()
+    }
     return {dataset: ways for dataset, ways in own.items() if ways}
 
 
-def picture(method: str, found: Curves) -> str:
+def picture(method: str, all_curves: Curves) -> str:
     """Return a panel for each of up to four datasets: the method in colour, all others grey, both axes logarithmic."""
-    own = dict(list(of(method, found).items())[:4])
+    own = dict(list(of(method, all_curves).items())[:4])
     ways = list(dict.fromkeys(way for each in own.values() for way in each))
-    parts = [part for i, dataset in enumerate(own) for part in _panel(i, dataset, own[dataset], found[dataset], ways)]
+    parts = [
+        part for i, dataset in enumerate(own) for part in _panel(i, dataset, own[dataset], all_curves[dataset], ways)
+    ]
     legend = [text(MARGIN_LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: all other methods")]
     for i, way in enumerate(ways):
         x, y = MARGIN_LEFT + i % 4 * 210, HEIGHT + 34

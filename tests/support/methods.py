@@ -39,22 +39,22 @@ SUMMARY = FOLDER / "README.md"
 
 
 def page(method: str, curves: Curves) -> str:
-    """A method's page: its prose as it is, and below the line what is so."""
+    """Return a method's page: its prose unchanged, and the generated sections below the line."""
     code = METHODS[method]
     prose = (FOLDER / f"{method}.md").read_text().partition(BELOW)[0].rstrip()
     sections = [*_takes(code), *_parameters(code), *_measured(method, curves), *_read_on(method)]
     return "\n".join([prose, "", BELOW, "", *sections])
 
 
-def pictures(found: Curves) -> dict[str, str]:
-    """Their files by name."""
+def pictures(curves: Curves) -> dict[str, str]:
+    """Return the pictures' contents by file name."""
     return {
-        name: measured.law() if name == "inverse_sensitivity" else measured.picture(name, found) for name in METHODS
+        name: measured.law() if name == "inverse_sensitivity" else measured.picture(name, curves) for name in METHODS
     }
 
 
 def summary() -> str:
-    """Return the page that compares all methods: its prose as it is, and below the line what each of them supports."""
+    """Return the page that compares all methods: its prose unchanged, and the generated table below the line."""
     prose = SUMMARY.read_text().partition(BELOW)[0].rstrip()
     return "\n".join([prose, "", BELOW, "", *_support(), ""])
 
@@ -105,27 +105,27 @@ def _support() -> Iterator[str]:
 
 def _supported_problem(method: Any) -> Any:
     """Return the first combination of choices that a method accepts."""
-    return next(each for each in product(*CHOICES) if _taken(method, *each))
+    return next(each for each in product(*CHOICES) if _is_accepted(method, *each))
 
 
 def _variants(method: Any, base: Any, place: int) -> list[Any]:
     """Return the choices that a method accepts at one place of a combination."""
     tried: Any = [(each, (*base[:place], each, *base[place + 1 :])) for each in CHOICES[place]]
-    return [each for each, combination in tried if _taken(method, *combination)]
+    return [each for each, combination in tried if _is_accepted(method, *combination)]
 
 
 def _suits_pure(method: Any, base: Any) -> bool:
     """Return whether a method accepts a combination at delta = 0."""
     combination: Any = (*base[:4], PROMISES[1])
-    return _taken(method, *combination)
+    return _is_accepted(method, *combination)
 
 
-def _all_or_names(found: list[Any], choices: Any) -> str:
-    return "all" if len(found) == len(choices) else _names(found)
+def _all_or_names(members: list[Any], choices: Any) -> str:
+    return "all" if len(members) == len(choices) else _names(members)
 
 
-def _names(found: list[Any]) -> str:
-    return ", ".join(f"`{each.name}`" for each in found)
+def _names(members: list[Any]) -> str:
+    return ", ".join(f"`{each.name}`" for each in members)
 
 
 def _is_charged_by_gdp(method: Any, base: Any) -> bool:
@@ -143,7 +143,7 @@ def _problem(loss: Any, regularizer: Any, domain: Any, columns: Columns) -> Prob
     return Problem(loss, regularizer, domain, **facts)
 
 
-def _taken(method: Any, loss: Any, regularizer: Any, domain: Any, columns: Columns, privacy: Privacy) -> bool:
+def _is_accepted(method: Any, loss: Any, regularizer: Any, domain: Any, columns: Columns, privacy: Privacy) -> bool:
     try:
         method().resolve(_problem(loss, regularizer, domain, columns), privacy)
     except SolverError:

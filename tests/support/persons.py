@@ -44,7 +44,7 @@ def rows(problem: Problem, seed: int) -> tuple[Vector, Vector]:
     return X, y
 
 
-def far(problem: Problem, upwards: bool) -> Vector:
+def row_at_bound(problem: Problem, upwards: bool) -> Vector:
     """Return a row at the bound of the row norm, or beyond it if rows are clipped."""
     if problem.columns is None:
         return np.array([5.0, 5.0]) * (1 if upwards else -1)

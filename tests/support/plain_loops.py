@@ -71,7 +71,7 @@ def margins(X: Vector, w: Vector, columns: Columns | None = None) -> Vector:
 
 
 def added(rows: Vector) -> Vector:
-    """One row after the other."""
+    """Return the sum of the rows, added in their order."""
     total = np.zeros(rows.shape[1])
     for row in rows:
         total += row
@@ -79,7 +79,7 @@ def added(rows: Vector) -> Vector:
 
 
 def weighed(p: list[float], label: int, allowed: float) -> list[float]:
-    """A row's slopes for softmax from its margins, and no longer than allowed, as `softmax_sum` says."""
+    """Return a row's slopes for softmax from its margins, shortened to the limit, as in `softmax_sum`."""
     p = [kernels.exp(m - max(p)) for m in p]
     mass = reduce(add, p)  # one after the other: `sum` compensates, from Python 3.12 on
     p = [chance / mass for chance in p]
@@ -91,7 +91,7 @@ def weighed(p: list[float], label: int, allowed: float) -> list[float]:
 
 
 class Unfolded:
-    """The compiled loops' places taken by plain ones that read no record: they have the rows, unfolded.
+    """Plain loops on the unfolded rows, as substitutes for the compiled loops on records.
 
     What knows no record (a point in the inner order, a loss's slope) and what a frame keeps of each (its inverse norm)
     stays compiled.
@@ -109,7 +109,7 @@ class Unfolded:
         self._loss = loss
 
     def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In the place of the compiled ones, until the patch is undone."""
+        """Replace the compiled loops until the patch is undone."""
         sums = "gradient_sum", "change_sum", "logistic_sum", "squared_sum", "bounded_sum", "softmax_sum", "residual_sum"
         for name in ("margins_of", "weighted_sum", *sums):
             monkeypatch.setattr(kernels, name, getattr(self, name))
@@ -175,10 +175,10 @@ class Unfolded:
         return np.stack([self.weighted_sum(records, own, places) for own in slopes.T])
 
     def residual_sum(
-        self, records: kernels.Records, y: Vector, scale: Vector, w: Vector, most: float, *ends: int
+        self, records: kernels.Records, y: Vector, scale: Vector, w: Vector, limit: float, *ends: int
     ) -> float:
         places = np.arange(*ends)
-        gaps = np.minimum(np.abs(self.margins_of(records, w, places) - y[places]), most)
+        gaps = np.minimum(np.abs(self.margins_of(records, w, places) - y[places]), limit)
         return float(added((gaps * (scale[places] > 0))[:, None])[0])
 
     def _slopes(self, m: Vector, y: Vector, loss: kernels.Slope) -> Vector:

@@ -103,9 +103,9 @@ class Prose:
         """Words and turns that only this project uses."""
         return [match.group() for sentence in self.sentences for match in _HOUSE.finditer(sentence)]
 
-    def share(self, found: list[str]) -> float:
-        """Return the share of the sentences that were found."""
-        return len(found) / max(len(self.sentences), 1)
+    def share(self, faulty: list[str]) -> float:
+        """Return the share of these sentences among all."""
+        return len(faulty) / max(len(self.sentences), 1)
 
     def __str__(self) -> str:
         """Return the five figures on one line."""

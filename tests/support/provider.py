@@ -73,14 +73,14 @@ class Provider:
         claims = {"iss": self.issuer, "sub": "ada", "aud": AUDIENCE, "iat": self.now, "exp": self.now + 300}
         claims |= {"groups": list(groups) if isinstance(groups, tuple) else groups} | changes
         registry = JWSRegistry({"b4711": HeaderParameter("Of a test", "int")}, [header["alg"]])
-        return jwt.encode(_said(header), _said(claims), signing, registry=registry, default_type=None)
+        return jwt.encode(_without_none(header), _without_none(claims), signing, registry=registry, default_type=None)
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         """Return the settings of a service that trusts it."""
         return {"oidc_issuer": self.issuer, "oidc_audience": AUDIENCE, "oidc_roles": ROLES} | changes
 
 
-def _said(pairs: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(pairs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in pairs.items() if value is not None}
 
 

@@ -13,11 +13,11 @@ from tests.support.world import World
 def replace_jobs(
     world: World,
     lines: Sequence[tuple[str, str]],
-    held: Sequence[tuple[str, str]],
-    had: Mapping[str, int] = MappingProxyType({}),
+    running: Sequence[tuple[str, str]],
+    turns_by_owner: Mapping[str, int] = MappingProxyType({}),
     frozen: Collection[str] = (),
 ) -> None:
-    """Replace all jobs by `lines`, which are queued in this order, and `held`, which are running."""
+    """Replace all jobs by `lines`, which are queued in this order, and `running`."""
     with world.database.write() as connection:
         like = dict(connection.execute(sa.select(jobs).order_by(jobs.c.number).limit(1)).one()._mapping)
         connection.execute(sa.delete(jobs).where(jobs.c.id != like["id"]))
@@ -26,16 +26,20 @@ def replace_jobs(
         waits = {"state": "queued", "attempt": 0, "holder": None}
         runs = {"state": "running", "attempt": 1, "holder": "lives"}
         rows = [
-            like | kind | {"id": f"job_{n}", "number": n, "idempotency_key": str(n), "owner_id": who, "dataset_id": on}
-            for n, (kind, (who, on)) in enumerate(
-                [(waits, one) for one in lines] + [(runs, one) for one in held],
+            like
+            | kind
+            | {"id": f"job_{n}", "number": n, "idempotency_key": str(n), "owner_id": owner, "dataset_id": on}
+            for n, (kind, (owner, on)) in enumerate(
+                [(waits, job_of) for job_of in lines] + [(runs, job_of) for job_of in running],
                 1,
             )
         ]
         if rows:
             connection.execute(sa.insert(jobs), rows)
-        if had:
-            connection.execute(sa.insert(turns), [{"owner_id": who, "turn": turn} for who, turn in had.items()])
+        if turns_by_owner:
+            connection.execute(
+                sa.insert(turns), [{"owner_id": owner, "turn": turn} for owner, turn in turns_by_owner.items()]
+            )
         for row in connection.execute(sa.select(ledgers)).all():
             state = json.loads(row.state) | {"frozen": row.id in frozen}
             connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=json.dumps(state)))

@@ -19,36 +19,36 @@ class QuietOracle:
         data = inputs.of_arrays(X, y, problem)
         self._problem, self._X, self._y, self._rate = problem, rows_of(data), data.y, rate
         self._rng = np.random.default_rng(3)
-        self.asked: Counter[str] = Counter()
+        self.queries_asked: Counter[str] = Counter()
         self.points: list[Vector] = []
 
     def horizon(self, query: str) -> int:
         raise NotImplementedError(query)
 
     def gradient(self, query: str, w: Vector) -> Vector:
-        self.asked[query] += 1
+        self.queries_asked[query] += 1
         self.points.append(w)
         return self._slopes(w) @ self._X / self._problem.n
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
-        self.asked[query] += 1
+        self.queries_asked[query] += 1
         return self._batch(self._slopes(w))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        self.asked[query] += 1
+        self.queries_asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor))
 
     def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         return self.sampled_change(query, w, anchor)
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        self.asked[query] += 1
+        self.queries_asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor)) + self._slopes(anchor) @ self._X / self._problem.n
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> None:
-        """None: every answer is asked for."""
+        """Return None, because every answer is queried."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         raise NotImplementedError(query)

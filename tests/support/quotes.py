@@ -41,7 +41,7 @@ def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind:
 
 
 def priced(
-    row: DatasetRow | None = None, settings: Settings = SETTINGS, known: Released | None = None, **changes: Any
+    row: DatasetRow | None = None, settings: Settings = SETTINGS, profile: Released | None = None, **changes: Any
 ) -> pricing.Priced:
     request = JobRequest.model_validate_json(json.dumps(REQUEST | changes))
-    return price(row or dataset(), request, settings, known)
+    return price(row or dataset(), request, settings, profile)

@@ -89,17 +89,17 @@ def python() -> Iterator[str]:
                 yield "".join(_methods(value))
 
 
-def _methods(found: Any) -> Iterator[str]:
-    for name, method in vars(found).items() if inspect.isclass(found) else ():
+def _methods(value: Any) -> Iterator[str]:
+    for name, method in vars(value).items() if inspect.isclass(value) else ():
         if inspect.isfunction(method) and not name.startswith("_"):
             promise = (inspect.getdoc(method) or "").partition("\n\n")[0]
             yield f"#### `{name}`\n\n````python\n{name}{_signature(method)}\n````\n\n{_cell(promise)}\n\n"
 
 
-def _signature(found: Any) -> str:
+def _signature(value: Any) -> str:
     """Return the signature without the modules of types; a long one has a line for each parameter."""
     try:
-        signature = _MODULE.sub("", str(inspect.signature(found)))
+        signature = _MODULE.sub("", str(inspect.signature(value)))
     except ValueError:
         return "(...)"
     if len(signature) <= _LINE:

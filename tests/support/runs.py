@@ -11,6 +11,6 @@ from solvers.methods import Method, Run
 _METHOD: TypeAdapter[Method] = TypeAdapter(Annotated[Method, Field(discriminator="name")])
 
 
-def asked(run: Run) -> Method:
-    """The method with every field given, as a request may name it: its JSON is the run's."""
+def as_method(run: Run) -> Method:
+    """Return the method with all fields given, as a request may state it; its JSON is that of the run."""
     return _METHOD.validate_json(json.dumps(asdict(run)))

@@ -19,8 +19,8 @@ class ScriptedBits:
 
     def __init__(self, words: list[int], seed: int = 0) -> None:
         self._script = list(words)
-        self._rest = SeededBits(seed)
+        self._remaining_bits = SeededBits(seed)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         head, self._script = self._script[:count], self._script[count:]
-        return np.concatenate([np.array(head, dtype=np.uint64), self._rest.words(count - len(head))])
+        return np.concatenate([np.array(head, dtype=np.uint64), self._remaining_bits.words(count - len(head))])

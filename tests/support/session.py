@@ -31,7 +31,7 @@ class Session:
     capsys: pytest.CaptureFixture[str]
     identifiers: dict[str, str] = field(default_factory=dict)
 
-    def run(self, command: str, shown: str) -> str:
+    def run(self, command: str, expected_output: str) -> str:
         """Run a command, and return its output, whose lines and exit code must be as shown."""
         command = self._with_own_identifiers(command)
         if not command.startswith("purse "):
@@ -45,17 +45,21 @@ class Session:
         if file:
             Path(file).write_text(output)
             output = ""
-        refused = re.search(r"^purse: ", shown, re.MULTILINE)
+        refused = re.search(r"^purse: ", expected_output, re.MULTILINE)
         assert leaving.value.code == (1 if refused else 0), (command, output)
         if "--json" not in command:
-            assert heads(output) == heads(shown), command
-            assert LOSS.findall(output) == LOSS.findall(shown), (command, LOSS.findall(output), LOSS.findall(shown))
-            for name, actual in zip(IDENTIFIERS.findall(shown), IDENTIFIERS.findall(output), strict=True):
+            assert heads(output) == heads(expected_output), command
+            assert LOSS.findall(output) == LOSS.findall(expected_output), (
+                command,
+                LOSS.findall(output),
+                LOSS.findall(expected_output),
+            )
+            for name, actual in zip(IDENTIFIERS.findall(expected_output), IDENTIFIERS.findall(output), strict=True):
                 self.identifiers.setdefault(name, actual)
         return output
 
     def _with_own_identifiers(self, text: str) -> str:
-        return IDENTIFIERS.sub(lambda found: self.identifiers.get(found[0], found[0]), text)
+        return IDENTIFIERS.sub(lambda match: self.identifiers.get(match[0], match[0]), text)
 
 
 def heads(text: str) -> list[str]:

@@ -39,7 +39,7 @@ SEARCHED_FILES = {"source/CHANGELOG.md", "source/CONTRIBUTING.md", "source/SECUR
 
 
 class NoTags(Extension):  # type: ignore[misc]
-    """Every < is one."""
+    """A Markdown extension that treats every < as text."""
 
     def extendMarkdown(self, md: Markdown) -> None:
         """Nothing is read as HTML."""
@@ -55,7 +55,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
-    """README.md as the first page; then whatever its pages, and those added, link to outside of docs/."""
+    """Add README.md as the first page, and all files outside of docs/ to which pages link."""
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
     for name, text in reference.pages().items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
@@ -64,7 +64,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
         page, text = todo.pop()
         for place in filter(None, (_place(page, link) for link in LINK.findall(text))):
             if files.get_file_from_path(place[0]) is None:
-                todo.append((place[0], _shown(place[1])))
+                todo.append((place[0], _rendered(place[1])))
                 files.append(File.generated(config, place[0], content=todo[-1][1]))
 
 
@@ -72,9 +72,9 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Its links, from where it lies on the site, and no comments."""
     page.meta.setdefault("search", search_options(page.file.src_uri))
 
-    def led(found: re.Match[str]) -> str:
-        place = _place(page.file.src_uri, found[1])
-        return os.path.relpath(place[0], os.path.dirname(page.file.src_uri)) if place else found[1]
+    def led(match: re.Match[str]) -> str:
+        place = _place(page.file.src_uri, match[1])
+        return os.path.relpath(place[0], os.path.dirname(page.file.src_uri)) if place else match[1]
 
     return LINK.sub(led, COMMENT.sub("", markdown))
 
@@ -82,9 +82,9 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 def on_page_content(html_text: str, **_: Any) -> str:
     """Give each console session the text that its copy button copies."""
 
-    def with_commands(found: re.Match[str]) -> str:
-        copied = commands(html.unescape(TAG.sub("", found[1])))
-        return f'<div class="highlight" data-copy="{html.escape(copied)}">' if copied else found[0]
+    def with_commands(match: re.Match[str]) -> str:
+        copied = commands(html.unescape(TAG.sub("", match[1])))
+        return f'<div class="highlight" data-copy="{html.escape(copied)}">' if copied else match[0]
 
     return HIGHLIGHTED.sub(with_commands, html_text)
 
@@ -125,7 +125,7 @@ def _filled(item: Any, named: set[str]) -> Any:
 
 
 def _place(page: str, link: str) -> tuple[str, Path] | None:
-    """Where on the site a link of this page leads, and to what; None of an address and of what is not there."""
+    """Return the page and the file to which a link leads, or None for other sites and missing files."""
     target = Path(os.path.normpath(_home(page).parent / link))
     if "://" in link or not target.exists() or not target.is_relative_to(ROOT):
         return None
@@ -150,8 +150,8 @@ def _site(target: Path) -> str:
     return f"source/{target.relative_to(ROOT)}" + ("" if target.suffix == ".md" else ".md")
 
 
-def _shown(target: Path) -> str:
-    """A page of Markdown as it is, a notebook as its cells, another file in a fence, a folder as a list."""
+def _rendered(target: Path) -> str:
+    """Return Markdown as it is, a notebook as its cells, another file in a fence, and a folder as a list."""
     if target.suffix == ".md":
         return target.read_text()
     if target.suffix == ".ipynb":

@@ -64,7 +64,7 @@ GUARDS = {
     "A6": Guard(
         ("app/jobs/grid.py", "app/worker/execute.py", "app/operations/logs.py"),
         (
-            "service/test_time.py::test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody",
+            "service/test_time.py::test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same",
             "service/test_datasets.py::test_no_later_answer_depends_on_the_values",
             "service/test_files.py::test_only_the_uploader_reads_the_report",
             "service/test_logs.py::test_a_session_leaves_no_value_no_token_and_no_name_in_the_log",
@@ -90,7 +90,7 @@ GUARDS = {
         ("app/identity/dependencies.py",),
         (
             "service/test_identity.py::test_wrong_role_is_403_and_right_role_is_let_in",
-            "service/test_sign_on.py::test_a_group_may_what_its_role_may",
+            "service/test_sign_on.py::test_a_group_has_the_rights_of_its_role",
         ),
     ),
     "A10": Guard(
@@ -98,7 +98,7 @@ GUARDS = {
         (
             "unit/app/test_work.py::test_the_rate_of_a_caller_pays_for_processor_time",
             "unit/app/test_turns.py::test_a_caller_with_one_request_waits_for_one_turn_of_another_only",
-            "service/test_calculation.py::test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices",
+            "service/test_calculation.py::test_the_service_answers_while_one_analyst_requests_expensive_prices",
             "service/test_rates.py::test_every_route_refuses_too_many_requests",
             "unit/app/test_queue.py::test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running",
             "unit/app/test_queue.py::test_queued_jobs_are_limited",
@@ -109,7 +109,7 @@ GUARDS = {
     "A11": Guard(
         ("app/webhooks/places.py",),
         (
-            "service/test_webhooks.py::test_what_is_not_public_is_not_asked",
+            "service/test_webhooks.py::test_addresses_that_are_not_public_are_not_called",
             "service/test_webhooks.py::test_a_name_is_looked_up_once_and_the_checked_address_is_called",
             "service/test_webhooks.py::test_only_the_status_of_an_answer_counts",
             "service/test_webhooks.py::test_an_address_that_may_not_be_is_refused_when_it_is_named",
@@ -118,7 +118,7 @@ GUARDS = {
     "A12": Guard(
         ("app/webhooks/store.py", "app/webhooks/courier.py"),
         (
-            "service/test_webhooks.py::test_nothing_is_written_before_the_end_is_public_and_one_message_with_it",
+            "service/test_webhooks.py::test_one_message_is_written_when_the_end_becomes_public",
             "service/test_webhooks.py::test_a_message_is_signed_and_contains_only_public_facts",
         ),
     ),
@@ -163,7 +163,7 @@ GUARDS = {
         ("accounting/records/chain.py", "accounting/records/replay.py"),
         (
             "property/test_ledger_properties.py::test_tampering_with_any_field_of_any_entry_breaks_the_chain",
-            "service/test_ledger_routes.py::test_what_a_ledger_exports_proves_itself_and_its_receipts",
+            "service/test_ledger_routes.py::test_an_exported_ledger_verifies_with_its_receipts",
         ),
     ),
     "S3": Guard(
@@ -188,7 +188,7 @@ GUARDS = {
         ("app/datasets/uploads.py", "app/datasets/spool.py"),
         (
             "service/test_uploads.py::test_only_the_next_byte_is_written",
-            "service/test_uploads.py::test_of_two_writers_at_one_place_one_wins",
+            "service/test_uploads.py::test_one_of_two_writers_at_one_offset_wins",
         ),
     ),
     "S8": Guard(
@@ -198,9 +198,9 @@ GUARDS = {
     "S9": Guard(
         ("app/datasets/spool.py", "app/persistence/files.py"),
         (
-            "service/test_uploads.py::test_so_many_wait_of_one_and_of_all",
-            "service/test_uploads.py::test_what_would_not_fit_is_told_before_it_comes",
-            "service/test_rates.py::test_uploads_are_so_many_at_once",
+            "service/test_uploads.py::test_waiting_uploads_are_limited_by_steward_and_in_total",
+            "service/test_uploads.py::test_an_upload_that_would_not_fit_is_refused_at_its_start",
+            "service/test_rates.py::test_simultaneous_uploads_are_limited",
             "service/test_disk_full.py::test_an_upload_says_so_and_leaves_nothing",
         ),
     ),
@@ -222,7 +222,7 @@ GUARDS = {
         ("app/pages/session.py",),
         (
             "service/test_pages.py::test_a_request_of_another_site_changes_nothing",
-            "service/test_pages.py::test_a_link_of_another_site_signs_nobody_out",
+            "service/test_pages.py::test_a_link_of_another_site_does_not_sign_out",
             "service/test_pages.py::test_a_valid_token_becomes_a_strict_http_only_cookie",
         ),
     ),
@@ -238,10 +238,10 @@ GUARDS = {
         ("app/pages/templates", "app/pages/session.py"),
         (
             "service/test_pages.py::test_a_hostile_name_is_text",
-            "service/test_pages.py::test_pages_say_where_everything_may_come_from",
+            "service/test_pages.py::test_pages_restrict_the_origins_of_their_content",
         ),
     ),
-    "B4": Guard(("app/pages/session.py",), ("service/test_pages.py::test_of_two_sessions_none_counts",)),
+    "B4": Guard(("app/pages/session.py",), ("service/test_pages.py::test_two_session_cookies_are_refused",)),
     "B5": Guard(
         ("app/pages/api.py",),
         (
@@ -259,10 +259,10 @@ GUARDS = {
     "O1": Guard(
         ("app/ledger/epoch.py", "app/jobs/rollback.py"),
         (
-            "service/test_epoch.py::test_an_older_copy_is_refused_and_names_what_it_lacks",
+            "service/test_epoch.py::test_an_older_copy_is_refused_with_the_missing_heads",
             "service/test_epoch.py::test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires",
             "service/test_epoch.py::test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open",
-            "service/test_backup.py::test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order",
+            "service/test_backup.py::test_a_start_detects_charges_after_the_backup_and_needs_an_order",
         ),
     ),
     "O2": Guard(("app/identity/home.py",), ("unit/app/test_home.py::test_another_services_database_is_refused",)),
@@ -271,7 +271,7 @@ GUARDS = {
         (
             "service/test_checkpoints.py::test_a_checkpoint_that_cannot_be_trusted_is_not_used",
             "service/test_checkpoints.py::test_a_tampered_older_entry_is_found_while_the_server_runs",
-            "service/test_audit.py::test_every_change_of_what_is_stored_is_found",
+            "service/test_audit.py::test_every_change_of_stored_entries_is_detected",
             "service/test_audit.py::TestValues::test_a_job_on_damaged_values_releases_nothing_and_later_jobs_are_refused",
         ),
     ),
@@ -299,7 +299,7 @@ GUARDS = {
         (
             "service/test_identity.py::test_bootstrap_token_leaves_the_environment_before_anything_starts",
             "unit/app/test_settings.py::test_secret_is_not_in_the_settings_text",
-            "service/test_postgres.py::test_nothing_of_the_address_is_told",
+            "service/test_postgres.py::test_the_address_of_the_database_is_not_shown",
             "service/test_logs.py::test_a_session_leaves_no_value_no_token_and_no_name_in_the_log",
         ),
     ),
@@ -321,7 +321,7 @@ GUARDS = {
     "W3": Guard(
         ("app/jobs/attempts.py",),
         (
-            "service/test_concurrency.py::test_a_dispatcher_that_wakes_after_the_other_is_done_loses",
+            "service/test_concurrency.py::test_a_dispatcher_that_wakes_after_the_second_attempt_ended_loses",
             "service/test_concurrency.py::test_without_the_fence_it_would_win",
             "service/test_jobs.py::TestFailure::test_and_no_third",
         ),
@@ -355,7 +355,7 @@ GUARDS = {
         (
             "service/test_http_limits.py::test_a_head_that_drips_is_not_waited_for",
             "service/test_http_limits.py::test_half_open_connections_are_closed_for_new_ones",
-            "service/test_http_limits.py::test_an_answer_that_nobody_reads_is_not_kept",
+            "service/test_http_limits.py::test_an_answer_that_is_not_read_is_dropped",
         ),
     ),
     "N4": Guard(
@@ -369,8 +369,8 @@ GUARDS = {
     "N5": Guard(
         ("app/http/protocol.py", "app/http/guards.py"),
         (
-            "service/test_http_limits.py::test_what_is_no_http_is_told_as_a_problem",
-            "service/test_http_limits.py::test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read",
+            "service/test_http_limits.py::test_a_request_that_is_not_http_gets_a_problem_document",
+            "service/test_http_limits.py::test_a_request_with_two_lengths_is_refused_and_the_rest_is_not_read",
             "service/test_operations.py::test_two_headers_of_one_kind_are_refused",
             "service/test_fuzz.py::test_the_interface_behaves_as_its_document_states",
         ),
@@ -409,12 +409,12 @@ GUARDS = {
         ("app/identity/sign_on.py",),
         (
             "service/test_sign_on.py::test_an_invalid_token_is_refused_like_any_unknown_one",
-            "service/test_sign_on.py::test_only_public_keys_for_signatures_are_taken",
+            "service/test_sign_on.py::test_only_public_keys_for_signatures_are_accepted",
         ),
     ),
     "P2": Guard(
         ("app/identity/provider.py",),
-        ("service/test_sign_on.py::test_a_provider_that_says_something_else_is_one_that_is_away",),
+        ("service/test_sign_on.py::test_a_provider_with_an_invalid_answer_is_unavailable",),
     ),
     "P3": Guard(("app/identity/provider.py",), ("service/test_sign_on.py::test_keys_rotate",)),
     "P4": Guard(
@@ -428,8 +428,8 @@ GUARDS = {
     "P5": Guard(
         ("app/identity/code_flow.py", "app/pages/sign_in.py"),
         (
-            "service/test_sign_in.py::test_a_code_is_good_once_in_the_browser_that_asked_for_it",
-            "service/test_sign_in.py::test_a_token_that_is_not_for_this_attempt_is_none",
+            "service/test_sign_in.py::test_a_code_is_valid_once_in_the_browser_that_requested_it",
+            "service/test_sign_in.py::test_a_token_of_another_attempt_is_refused",
             "service/test_sign_in.py::test_a_token_for_several_audiences_must_be_made_for_this_service",
         ),
     ),
@@ -444,12 +444,12 @@ GUARDS = {
     "P7": Guard(
         ("app/pages/sign_in.py",),
         (
-            "service/test_sign_in.py::test_whoever_signed_in_at_the_provider_signs_out_there",
-            "service/test_sign_in.py::test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here",
+            "service/test_sign_in.py::test_a_provider_session_is_ended_at_the_provider",
+            "service/test_sign_in.py::test_other_sessions_or_providers_without_a_sign_out_page_end_here",
         ),
     ),
     "P8": Guard(
-        ("app/identity/code_flow.py",), ("service/test_sign_in.py::test_only_so_many_codes_are_exchanged_at_once",)
+        ("app/identity/code_flow.py",), ("service/test_sign_in.py::test_simultaneous_code_exchanges_are_limited",)
     ),
     "P9": Guard(
         ("app/identity/store.py",),

@@ -219,7 +219,7 @@ def request(dataset: str, **changes: Any) -> JobRequest:
 
 
 def output(claim: Claim) -> str:
-    """What a worker would hand back: some coefficients, and a transcript of the whole plan."""
+    """Return the output of a worker: some coefficients, and a transcript of the whole plan."""
     return _output(claim.spec)
 
 
@@ -251,7 +251,7 @@ def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> No
 def check_books(
     database: Database, keys: Jwks, recompute: bool = True, balanced: dict[str, Any] | None = None
 ) -> Counter[str]:
-    """No budget is lost or spent twice; one release and one receipt for each done job, none for any other.
+    """Check that no budget is lost or spent twice, and that exactly the done jobs have one release and one receipt.
 
     Each session is reserved once, and settled once when it has ended.
 
@@ -292,9 +292,9 @@ def check_books(
     return Counter(job.state for of_one in jobs.values() for job in of_one)
 
 
-def _by_ledger(connection: sa.Connection, asked: sa.Select[Any]) -> dict[str, list[Any]]:
+def _by_ledger(connection: sa.Connection, query: sa.Select[Any]) -> dict[str, list[Any]]:
     rows_by_ledger: dict[str, list[Any]] = {}
-    for row in connection.execute(asked):
+    for row in connection.execute(query):
         rows_by_ledger.setdefault(row.ledger_id, []).append(row)
     return rows_by_ledger
 

@@ -1,4 +1,4 @@
-// The fields of each kind of ledger entry, as in accounting/records/entries.py, and the thresholds of budgets, as in
+// The fields of each kind of ledger entry, as in accounting/records/events.py, and the thresholds of budgets, as in
 // accounting/thresholds.py. Entries with other fields, or with values that do not fit, are refused.
 
 import {
@@ -18,9 +18,11 @@ const [PURE, APPROXIMATE] = [only(0), between(1e-12, 1e-2)];
 const DELTA = (value) => PURE(value) || APPROXIMATE(value);
 
 const SELF_COMPOSED = { type: only("SelfComposedDpEvent"), event: isSingle, count: whole(1, 1e9) };
-const isPart = (event) => (event?.type === "SelfComposedDpEvent" ? checked(event, SELF_COMPOSED, "an event") : isSingle(event));
+const isPart = (event) =>
+  event?.type === "SelfComposedDpEvent" ? checked(event, SELF_COMPOSED, "an event") : isSingle(event);
 const COMPOSED = { type: only("ComposedDpEvent"), events: listOf(isPart, 1, 64) };
-const isOutside = (event) => (event?.type === "ComposedDpEvent" ? checked(event, COMPOSED, "an event") : isPart(event));
+const isOutside = (event) =>
+  event?.type === "ComposedDpEvent" ? checked(event, COMPOSED, "an event") : isPart(event);
 const isPlanned = (uses) => checked(uses, { event: isObject, count: COUNT }, "a planned event");
 const isHead = (head) => matches(/^[1-9][0-9]{0,15}:[0-9a-f]{64}$/)(head) && COUNT(Number(head.split(":")[0]));
 
@@ -102,5 +104,5 @@ export function checkFields({ sequence, kind, body }) {
   if (["opened", "joined"].includes(kind) && !isCounted(body)) {
     refuse(`${what} must state rows or persons, as the unit is named`);
   }
-  if ((body.epsilon === undefined) !== (body.delta === undefined)) refuse(`${what} must state epsilon and delta, or neither`);
+  if ((body.epsilon === undefined) !== (body.delta === undefined)) refuse(`${what} states half a guarantee`);
 }

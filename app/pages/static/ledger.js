@@ -1,9 +1,9 @@
-// Verifies a dataset's ledger entry by entry, as accounting/records/replay.py does: the chain of hashes is complete, each
-// entry has the fields of its kind, follows from the entries before it, and charges no more than the filter admits.
+// Verifies a dataset's ledger entry by entry, as accounting/records/replay.py does: the chain of hashes is complete, and
+// each entry has the fields of its kind, follows from the entries before it and charges no more than the filter admits.
 // Sums are exact integers. The costs of events are not computed: templates/receipt_form.html lists what is not checked.
 
 import { UNIT, checkFields } from "./entries.js";
-import { Invalid, canonical, gaussDelta, isSession, isSound, isStated, plannedUses } from "./receipt.js";
+import { canonical, gaussDelta, isSession, isSound, isStated, plannedUses, refuse } from "./receipt.js";
 
 const GENESIS = "0".repeat(64);
 const MOST = 2n ** 62n; // no charge and no sum of charges reaches it
@@ -38,15 +38,15 @@ export class Ledger {
   entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
   #sessions = new Map(); // by session, {counts, isRefundable, isOpen, share}: `counts` are the numbers of planned uses
-  #datasets = new Map(); // by dataset, {rule, isStored, registered}: its rule for sessions, whether it has values, facts
+  #datasets = new Map(); // by dataset, {rule, isStored, registered}: rule for sessions, whether it has values, facts
   #undivided = false; // a session that took the whole budget is charged, and no part of it may be returned
 
   /** Add the next entry; throw `Invalid` if its hash is wrong, it does not follow, or it charges too much. */
   async add(entry) {
     const { sequence, kind, body, previous_hash: previous, hash } = entry;
-    if (!(await isSound(entry))) throw new Invalid(`entry ${sequence} does not hash to its hash`);
+    if (!(await isSound(entry))) refuse(`entry ${sequence} does not hash to its hash`);
     if (sequence !== this.sequence + 1 || previous !== this.hash || (sequence === 1) !== (kind === "opened")) {
-      throw new Invalid(`entry ${sequence} does not follow entry ${this.sequence}`);
+      refuse(`entry ${sequence} does not follow entry ${this.sequence}`);
     }
     checkFields(entry);
     this.#record(sequence, kind, body);
@@ -77,7 +77,7 @@ export class Ledger {
 
   #step(sequence, kind, job) {
     const stage = this.#stages.get(job) ?? "new";
-    if (!STEPS[kind].includes(stage)) throw new Invalid(`entry ${sequence} records an event that cannot follow those before it`);
+    if (!STEPS[kind].includes(stage)) refuse(`entry ${sequence} records an event that cannot follow those before it`);
     this.#stages.set(job, kind === "charged" || kind === "started" ? kind : "ended");
   }
 
@@ -86,7 +86,7 @@ export class Ledger {
     const { dataset } = body;
     const known = this.#datasets.get(dataset);
     const require = (isPossible) => {
-      if (!isPossible) throw new Invalid(`entry ${sequence} records an event that its dataset does not allow`);
+      if (!isPossible) refuse(`entry ${sequence} records an event that its dataset does not allow`);
     };
     switch (kind) {
       case "opened":
@@ -122,7 +122,7 @@ export class Ledger {
   #followFreeze(sequence, kind, body) {
     const isChange = kind === (this.frozen ? "unfrozen" : "frozen");
     const isForbidden = ["frozen", "unfrozen"].includes(kind) ? !isChange : this.frozen && BLOCKED.includes(kind);
-    if (isForbidden) throw new Invalid(`entry ${sequence} records an event that the freeze of the ledger does not allow`);
+    if (isForbidden) refuse(`entry ${sequence} records an event that the freeze of the ledger does not allow`);
     if (isChange) this.frozen = !this.frozen;
     else if (kind === "rolled_back" || (kind === "external" && body.exceeds)) this.frozen = true;
   }
@@ -140,7 +140,7 @@ export class Ledger {
       const isLarger = rule.epsilon > this.filter.epsilon || rule.delta > this.filter.delta;
       const isRaise = isFixed && isLarger && grows("epsilon") && grows("delta");
       if (!isRaise || thresholds.some((top, i) => top < this.filter.thresholds[i])) {
-        throw new Invalid(`entry ${sequence} lowers or changes the budget after a charge`);
+        refuse(`entry ${sequence} lowers or changes the budget after a charge`);
       }
     } else [this.spent, this.changes] = [thresholds.map(() => 0n), []]; // earlier charges may be in another currency
     this.filter = { ...rule, thresholds };
@@ -155,16 +155,16 @@ export class Ledger {
     this.#charge(sequence, key, charge, body.whole, mayTakeAll);
     this.whole = body.whole;
     if (body.share !== undefined && body.share !== this.share(charge.cost)) {
-      throw new Invalid(`entry ${sequence} states another share than it uses`);
+      refuse(`entry ${sequence} states another share than it uses`);
     }
   }
 
   #reserve(sequence, body) {
     const { rule, registered } = this.#datasets.get(body.dataset);
-    if (rule === "refused") throw new Invalid(`entry ${sequence} reserves a session on a dataset that refuses them`);
-    if (this.#sessions.has(body.session)) throw new Invalid(`entry ${sequence} reserves a session a second time`);
+    if (rule === "refused") refuse(`entry ${sequence} reserves a session on a dataset that refuses them`);
+    if (this.#sessions.has(body.session)) refuse(`entry ${sequence} reserves a session a second time`);
     const counts = plannedUses({ ...registered, plan: body.plan }).map((planned) => planned.count);
-    if (numbers(body.cost).slice(this.#curved).some(Boolean)) throw new Invalid(`entry ${sequence} uses the slack`);
+    if (numbers(body.cost).slice(this.#curved).some(Boolean)) refuse(`entry ${sequence} uses the slack`);
     this.#sessions.set(body.session, { counts, isRefundable: rule !== "no_refund", isOpen: true, share: body.share });
     this.#chargeOwn(sequence, `session ${body.session}`, body, "session");
     this.#undivided ||= body.whole;
@@ -177,7 +177,7 @@ export class Ledger {
     const { counts, isOpen } = planned ?? {};
     const isPlanned = isOpen && counts.length === recorded.length && recorded.every((used, i) => used <= counts[i]);
     const isVector = returned.length === this.spent.length;
-    if (!isPlanned || !charge || !isVector || whole !== this.whole) throw new Invalid(`entry ${sequence} ends no such session`);
+    if (!isPlanned || !charge || !isVector || whole !== this.whole) refuse(`entry ${sequence} ends no such session`);
     this.#sessions.set(session, { ...planned, isOpen: false });
     if (returned.every((each) => each === 0n)) return;
     const remaining = plus(charge.cost, returned, -1n);
@@ -185,8 +185,8 @@ export class Ledger {
     const isRefund = isUnused
       ? remaining.every((each) => each === 0n)
       : !this.#undivided && remaining.every((each, i) => (i < this.#curved ? each > 0n : each === 0n));
-    const isAllowed = isRefund && planned.isRefundable && returned.every((each) => each >= 0n) && reason === "closed" && !this.lost;
-    if (!isAllowed) throw new Invalid(`entry ${sequence} returns what stays charged`);
+    const isAllowed = isRefund && planned.isRefundable && reason === "closed" && !this.lost;
+    if (!isAllowed) refuse(`entry ${sequence} returns what stays charged`);
     if (isUnused) this.live.delete(key);
     else this.live.set(key, { ...charge, cost: remaining });
     this.changes.push({ ...charge, at, cost: returned, sign: -1n });
@@ -198,11 +198,9 @@ export class Ledger {
   #charge(sequence, key, charge, beyond, mayPass) {
     const isCharge = charge.cost.length === this.spent.length && this.#isCost(charge.cost) && !this.live.has(key);
     const total = isCharge ? plus(this.spent, charge.cost) : [MOST];
-    if (total.some((each) => each >= MOST)) throw new Invalid(`entry ${sequence} is not a charge of this ledger`);
+    if (total.some((each) => each >= MOST)) refuse(`entry ${sequence} is not a charge of this ledger`);
     const fits = !this.whole && this.#admits(total);
-    if (fits === beyond || (!fits && !mayPass)) {
-      throw new Invalid(`entry ${sequence} charges what the filter does not admit`);
-    }
+    if (fits === beyond || (!fits && !mayPass)) refuse(`entry ${sequence} charges what the filter does not admit`);
     this.live.set(key, charge);
     this.changes.push({ ...charge, sign: 1n });
     this.spent = total;
@@ -211,9 +209,7 @@ export class Ledger {
   #refund(sequence, { job, cost, whole, at }) {
     const charge = this.live.get(job);
     const isCharged = charge && canonical(charge.cost.map(String)) === canonical(cost);
-    if (!isCharged || whole !== this.whole || this.#undivided) {
-      throw new Invalid(`entry ${sequence} refunds what was not charged`);
-    }
+    if (!isCharged || whole !== this.whole || this.#undivided) refuse(`entry ${sequence} refunds what was not charged`);
     this.live.delete(job);
     this.changes.push({ ...charge, at, sign: -1n });
     [this.spent, this.whole] = [plus(this.spent, charge.cost, -1n), false];

@@ -102,7 +102,7 @@ def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) 
     assume(sum(map(Fraction, shares)) <= 1)
     allotted = {str(i): Allotment(Part.of(rule, share), True) for i, share in enumerate(shares)}
     assert reservations_fit(opened(rule), {}, allotted)
-    tops = [one.part.top for one in allotted.values()]
+    tops = [allotment.part.top for allotment in allotted.values()]
     assert not reservations_fit(
         opened(rule), {}, allotted | {"more": Allotment(Part(rule, Part.of(rule, 1.0).top - sum(tops) + 1, 0), True)}
     )

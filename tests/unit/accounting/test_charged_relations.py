@@ -151,7 +151,7 @@ def test_a_sensitivity_between_records_is_enough_for_batches_of_a_fixed_size_alo
     std, delta = 0.5, 1e-3
     x = np.linspace(-5, 215, 200_001)
     epsilon = certify(Plan((PlannedQuery("sum", 1, mechanism, std / 0.5),)), delta)[0]
-    pairs = [((100.0, other), (101.0, other)) for other in (100.0, 101.0)]
+    pairs = [((100.0, companion), (101.0, companion)) for companion in (100.0, 101.0)]
     laws = [[_law(mechanism, dataset, std, x) for dataset in pair] for pair in pairs]
     actual = max(_hockey_stick(p, q, math.exp(epsilon), float(x[1] - x[0])) for p, q in laws)
     assert (actual <= delta * (1 + 1e-4)) == is_covered

@@ -47,7 +47,7 @@ OWN = st.sampled_from(
 NAMES = st.sampled_from(["gaussian", "poisson_gaussian", "parallel", "resampled", "svrg_step", "last_iterate"])
 VALUES = JSON | NAMES | st.integers(1, 9) | st.floats(0.1, 1.0) | NAMES.map(lambda name: {"name": name})
 SIMILAR_DOCUMENTS = st.dictionaries(OWN, VALUES) | st.builds(
-    lambda own, more: {"name": "q", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0} | own | more,
+    lambda own, extra: {"name": "q", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0} | own | extra,
     st.fixed_dictionaries({"mechanism": NAMES}),
     st.dictionaries(OWN, VALUES, max_size=3),
 )
@@ -80,8 +80,8 @@ def test_anything_else_is_refused_and_nothing_else_is_raised(document: Any) -> N
 
 
 def test_the_largest_plan_reads_back() -> None:
-    planned = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
-    assert plan_from_json(plan_to_json(Plan(planned))) == Plan(planned)
+    queries = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
+    assert plan_from_json(plan_to_json(Plan(queries))) == Plan(queries)
 
 
 @pytest.mark.parametrize(

@@ -69,5 +69,5 @@ def test_mu_holds_for_every_law_within_the_error_of_the_masses(name: str, error:
             mu = conditioned_mu(Masses(STEP, -REACH, masses, 0.0), missing, error) if 0 < missing < 1 else None
             if mu is not None:
                 count += 1
-                assert any(beyond <= missing and least <= mu * (1 + 1e-9) for beyond, least in costs)
+                assert any(beyond <= missing and true_mu <= mu * (1 + 1e-9) for beyond, true_mu in costs)
     assert count

@@ -127,7 +127,7 @@ def test_a_larger_epsilon_needs_less_noise(slots: int, form: Form, relation: Rel
     mechanism = RandomAllocation(1.0, slots, form)
     epsilons = (1, 3.99, 4, 4.05, 4.09, 8, 16, 24, 26, 30)
     multipliers = [noise(mechanism, float(epsilon), relation) for epsilon in epsilons]
-    assert all(more > less for more, less in itertools.pairwise(multipliers))
+    assert all(larger > smaller for larger, smaller in itertools.pairwise(multipliers))
 
 
 @pytest.mark.slow

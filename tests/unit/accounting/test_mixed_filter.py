@@ -296,7 +296,9 @@ def test_no_test_separates_the_conditioned_pair_better_than_mu(
     mu = conditioned_mu(law, missing, 1e-13)
     neighbor_masses = law.masses * np.exp(-losses)
     intervals = [np.abs(losses) < b * interval + 0.1 for b in range(8)]
-    lacking = [1 - min(law.masses[kept].sum(), neighbor_masses[kept].sum()) for kept in intervals]
+    lacking = [
+        1 - min(law.masses[interval_mask].sum(), neighbor_masses[interval_mask].sum()) for interval_mask in intervals
+    ]
     if min(lacking) > missing * (1 + 1e-6) + 1e-12:
         assert mu is None, "what is missing of a law is beyond every bound"
     bounds = [b for b, lack in enumerate(lacking) if lack <= missing]

@@ -307,19 +307,19 @@ def test_an_event_computed_on_another_platform_is_the_same_event() -> None:
     """The parts of a printed step are found by root finding: another libm's last digits are no other event."""
     built = make((Query("step", 50, SvrgStep(20, 20_000)),), Privacy(1.0, 1e-6))
 
-    def other(event: Any, factor: float) -> Any:
+    def scaled(event: Any, factor: float) -> Any:
         if isinstance(event, dict):
-            return {key: other(value, factor) for key, value in event.items()}
+            return {key: scaled(value, factor) for key, value in event.items()}
         if isinstance(event, list):
-            return [other(value, factor) for value in event]
+            return [scaled(value, factor) for value in event]
         return event * factor if isinstance(event, float) else event
 
-    again = built | {"event": other(built["event"], 1 + 1e-13)}
+    again = built | {"event": scaled(built["event"], 1 + 1e-13)}
     assert again != built
     assert receipt.recompute(again) == receipt.recompute(built)
     for factor in (1 + 1e-8, 1 - 1e-8):
         with pytest.raises(ReceiptInvalid, match="differ"):
-            receipt.recompute(built | {"event": other(built["event"], factor)})
+            receipt.recompute(built | {"event": scaled(built["event"], factor)})
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflow, on the way to giving up

@@ -95,10 +95,10 @@ def test_the_profile_is_the_integral_of_its_definition(runs: int, mu: float) -> 
     ratios = np.exp(mu * y - mu**2 / 2)
     for epsilon in (0.0, 2 * mu, 5 * mu):
         gains = np.max(ratios[:, None] * f - math.exp(epsilon) * g, axis=1)
-        truth, found = float(weights @ np.maximum(gains, 0.0)), float(BestOfProfile(runs, mu)(np.array([epsilon]))[0])
-        assert min(truth, 1.0) * (1 - 1e-4) <= found
+        truth, bound = float(weights @ np.maximum(gains, 0.0)), float(BestOfProfile(runs, mu)(np.array([epsilon]))[0])
+        assert min(truth, 1.0) * (1 - 1e-4) <= bound
         if runs <= 40:
-            assert found <= truth * 1.03
+            assert bound <= truth * 1.03
 
 
 @pytest.mark.parametrize("mu", [0.3, 3.0, 12.0])
@@ -156,30 +156,34 @@ def test_half_the_noise_exceeds_the_profile() -> None:
 
 def test_the_profile_grows_with_runs_and_mu_and_falls_with_epsilon() -> None:
     epsilons = np.linspace(0.0, 8.0, 9)
-    found = np.array([[BestOfProfile(n, mu)(epsilons) for mu in (1e-7, 0.01, 0.2, 0.21, 1.0, 9.0)] for n in (2, 3, 9)])
-    assert np.isfinite(found).all()
-    assert (found <= 1.0).all()
+    deltas = np.array([[BestOfProfile(n, mu)(epsilons) for mu in (1e-7, 0.01, 0.2, 0.21, 1.0, 9.0)] for n in (2, 3, 9)])
+    assert np.isfinite(deltas).all()
+    assert (deltas <= 1.0).all()
     for axis in (0, 1):
-        assert (np.diff(found, axis=axis) >= 0).all()
-    assert (np.diff(found, axis=2) <= 0).all()
+        assert (np.diff(deltas, axis=axis) >= 0).all()
+    assert (np.diff(deltas, axis=2) <= 0).all()
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-@pytest.mark.parametrize(("runs", "most"), [(2, 0.935), (4, 0.945), (8, 0.955), (256, 1.0)])
-def test_a_certificate_by_the_profile_is_below_that_of_the_curve(runs: int, most: float, relation: Relation) -> None:
+@pytest.mark.parametrize(("runs", "largest_ratio"), [(2, 0.935), (4, 0.945), (8, 0.955), (256, 1.0)])
+def test_a_certificate_by_the_profile_is_below_that_of_the_curve(
+    runs: int, largest_ratio: float, relation: Relation
+) -> None:
     z = 0.5 * runs * (2.0 if relation == "replace_one" else 1.0) + 7
     plan = Plan((PlannedQuery("a", 1, Selection(runs), z),), relation)
-    by_curve, (found, accountant) = RdpAccountant().epsilon(plan, 1e-6), certify(plan, 1e-6)
-    assert found <= most * by_curve
-    if most < 1:
+    by_curve, (certified, accountant) = RdpAccountant().epsilon(plan, 1e-6), certify(plan, 1e-6)
+    assert certified <= largest_ratio * by_curve
+    if largest_ratio < 1:
         assert accountant.name == "pld"
 
 
-@pytest.mark.parametrize("others", [(), (PlannedQuery("b", 100, PoissonGaussian(0.01), 2.0),)], ids=["alone", "beside"])
+@pytest.mark.parametrize(
+    "companions", [(), (PlannedQuery("b", 100, PoissonGaussian(0.01), 2.0),)], ids=["alone", "beside"]
+)
 @pytest.mark.parametrize(("runs", "z"), [(2, 3.0), (4, 20.0), (40, 60.0)])
-def test_an_earlier_charge_still_pays(runs: int, z: float, others: tuple[PlannedQuery, ...]) -> None:
+def test_an_earlier_charge_still_pays(runs: int, z: float, companions: tuple[PlannedQuery, ...]) -> None:
     rule = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
-    plan = Plan((PlannedQuery("a", 1, Selection(runs), z), *others))
+    plan = Plan((PlannedQuery("a", 1, Selection(runs), z), *companions))
     paid = rule.cost(EarlierPlan(plan))
     assert rule.pays(paid, plan)
     assert rule.pays(rule.cost(plan), plan)

@@ -120,7 +120,7 @@ def test_a_larger_epsilon_needs_less_noise(slots: int, relation: Relation) -> No
     """These epsilons differ by more than the tolerance of a search, which is 4e-4 of epsilon."""
     epsilons = (8.0, 16.0, 20.0, 20.5, 21.0, 24.0, 30.0, 60.0)
     multipliers = [calibrated(slots, epsilon, relation).plan.queries[0].noise_multiplier for epsilon in epsilons]
-    assert all(more > less for more, less in itertools.pairwise(multipliers))
+    assert all(larger > smaller for larger, smaller in itertools.pairwise(multipliers))
 
 
 @pytest.mark.slow

@@ -132,7 +132,7 @@ def test_the_circle_against_plain_convolution(theta: float, size: int, kappa: fl
 def test_a_lattice_only_raises_and_states_by_how_much() -> None:
     T, kappa = 12, 0.9
     values = [slot_sums._circle_sum(LAW, T, kappa, 0.4, step, round(100 / step), True) for step in (0.1, 0.083, 0.17)]
-    amounts = [found.factor * found.value for found in values]
+    amounts = [circle.factor * circle.value for circle in values]
     assert amounts == sorted(amounts)
     assert amounts[2] / amounts[0] - 1 == pytest.approx(values[2].raised, rel=0.5)
 

@@ -57,6 +57,8 @@ def test_pace_measures_a_machine_of_known_speed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 def test_predicts_a_run_to_the_order_of_magnitude() -> None:
     """Both are CPU times of the same loops, so load has no effect; caches and clocks change them less than 30 times."""
+    import solvers.compiled  # noqa: F401, before the run, whose time would otherwise include the compilation
+
     problem = Problem(Logistic(), n=100_000, d=30, row_norm=1.0)
     X = np.sin(np.arange(3_000_000.0)).reshape(100_000, 30)
     method = DpGdRun(steps=20, step=0.1)

@@ -147,7 +147,9 @@ def test_a_profile_of_another_declaration_or_relation_is_refused() -> None:
     document = DatasetProfile(kind="profile", dataset="ds_1", columns=columns, job="job_1", privacy=statement)
 
     def used(changed: DatasetProfile) -> ByProfile:
-        preparation = priced(mine, known=Released(changed, "0" * 64), preparation={"name": "profile"}).spec.preparation
+        preparation = priced(
+            mine, profile=Released(changed, "0" * 64), preparation={"name": "profile"}
+        ).spec.preparation
         assert isinstance(preparation, ByProfile)
         return preparation
 

@@ -38,7 +38,7 @@ CENTRAL_ROW = np.array([0.0, 0, 1, 0, 0, 1])
 MOVED, LEAKED = "moved by more than its bound says", ("depends on the data", "no function of the answers")
 
 
-def complaints_of_mutant(loss: str, limit: float = 0.3) -> list[str]:
+def complaints_of_run(loss: str, limit: float = 0.3) -> list[str]:
     """Return the complaints of comparing neighbors: record 7 turned around, moved to the center, or with a new target.
 
     Parameters
@@ -62,7 +62,7 @@ def complaints_of_mutant(loss: str, limit: float = 0.3) -> list[str]:
         (OPPOSITE_ROW, 0.0 if is_number else ends[1]),
     ]
     neighbors += [(CENTRAL_ROW, ends[1])]
-    return complaints_of_each(quote, X, y, [(other, None) for other in neighbors])
+    return complaints_of_each(quote, X, y, [(neighbor, None) for neighbor in neighbors])
 
 
 every = pytest.mark.parametrize("loss", CLASSES + NUMBERS)
@@ -71,7 +71,7 @@ classes = pytest.mark.parametrize("loss", CLASSES)
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(loss: str) -> None:
-    assert complaints_of_mutant(loss) == []
+    assert complaints_of_run(loss) == []
 
 
 def unlimited(work: Limited, data: Data) -> Sum:
@@ -121,7 +121,7 @@ LIMITS: dict[str, tuple[Any, str, Any]] = {
 @pytest.mark.parametrize("fault", LIMITS)
 def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*LIMITS[fault])
-    assert f"gradient: {MOVED}" in complaints_of_mutant(loss)
+    assert f"gradient: {MOVED}" in complaints_of_run(loss)
 
 
 def complaints_of_wide_run(loss: Logistic | Softmax) -> list[str]:
@@ -189,9 +189,9 @@ def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
 @classes
 def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so short that the model stays unsure of rows far out, whose slopes are then cut whatever the target is."""
-    assert complaints_of_mutant(loss, 1e-3) == []
+    assert complaints_of_run(loss, 1e-3) == []
     monkeypatch.setattr(moment_sums, "_inverse_norms", limited_in_the_first_frame)
-    assert f"gradient: {MOVED}" in complaints_of_mutant(loss, 1e-3)
+    assert f"gradient: {MOVED}" in complaints_of_run(loss, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_an_answer_that_is_used_before_it_is_noised_is_caught(
         return value if planned.name == query else noisy
 
     monkeypatch.setattr(Meter, "answer", exact)
-    assert any(what in each for each in complaints_of_mutant(loss) for what in LEAKED)
+    assert any(what in each for each in complaints_of_run(loss) for what in LEAKED)
 
 
 @pytest.mark.parametrize("query", ["gradient", "means", "spread", "variances", *TARGETS])
@@ -223,7 +223,7 @@ def test_a_sensitivity_that_is_forgotten_is_caught(query: str, monkeypatch: pyte
         return answer
 
     monkeypatch.setattr(StandardisedOracle, "_answer", forgotten)
-    assert f"{query}: {MOVED}" in complaints_of_mutant("squared")
+    assert f"{query}: {MOVED}" in complaints_of_run("squared")
 
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
@@ -245,14 +245,14 @@ def overheard(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
 @classes
 def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = overheard(monkeypatch)
-    assert complaints_of_mutant(loss) == []
+    assert complaints_of_run(loss) == []
 
     def by_exact(mean: Vector, v: Vector, center: Vector) -> Frame:
         """Mutant: noise goes where exact gradients have been small."""
         return reallocated(np.mean(exact, axis=0).reshape(mean.shape), v, center)
 
     monkeypatch.setattr(adaptive_gd, "reallocated", by_exact)
-    assert any(what in each for each in complaints_of_mutant(loss) for what in LEAKED)
+    assert any(what in each for each in complaints_of_run(loss) for what in LEAKED)
 
 
 @classes
@@ -269,5 +269,5 @@ def test_an_l1_whose_weight_is_learned_from_exact_gradients_is_caught(
         assert gradient.shape == direction.shape
 
     monkeypatch.setattr(L1Weight, "learn", by_exact)
-    assert any(each.startswith("the result") for each in complaints_of_mutant(loss))
+    assert any(each.startswith("the result") for each in complaints_of_run(loss))
     assert len(set(weights)) > STEPS / 2  # not held at an end of its range

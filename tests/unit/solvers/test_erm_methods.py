@@ -26,7 +26,7 @@ from solvers.potentials import HalfSquaredL2
 from solvers.problem import Vector
 from solvers.regularizers import L2, NoRegularizer
 from tests.support.quiet_oracle import QuietOracle
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
 N, D = 300, 4
@@ -114,8 +114,8 @@ def test_it_requests_exactly_the_planned_answers(method: Method, task: Problem) 
     oracle = QuietOracle(task, np.zeros((task.n, task.d)), np.zeros(task.n))
     assert isinstance(quote.method, FullBatchRun | SampledRun)
     quote.method.run(oracle, task)
-    assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-    assert asked(quote.method).resolve(task, PRIVACY) == quote.method
+    assert oracle.queries_asked == {q.name: q.count for q in quote.release.plan.queries}
+    assert as_method(quote.method).resolve(task, PRIVACY) == quote.method
 
 
 class TestDpSvrgPp:
@@ -147,7 +147,7 @@ class TestDpSvrgPp:
 
     def test_fields_that_are_set_stay(self) -> None:
         method = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2, form="safeguarded")
-        assert asked(method.resolve(problem(), PRIVACY)) == method
+        assert as_method(method.resolve(problem(), PRIVACY)) == method
 
     @pytest.mark.parametrize("fields", [{"batch": N + 1}, {"step": 4.1}], ids=str)
     def test_a_batch_or_a_step_that_does_not_suit_the_problem_is_refused(self, fields: dict[str, Any]) -> None:

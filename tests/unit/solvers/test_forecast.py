@@ -27,7 +27,7 @@ from solvers.methods.run import Start
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
-from tests.support.runs import asked
+from tests.support.runs import as_method
 
 PRIVACY = Privacy(1.0, 1e-6)
 TASK = Problem(Logistic(), NoRegularizer(), L2Ball(2.0), n=500, d=3, row_norm=1.0)
@@ -102,7 +102,7 @@ def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGdRun | 
     assert bounds[0] < bounds[1] == bounds[2]
     ridge = replace(free, regularizer=L2(0.1))
     assert bound(replace(ridge, d=500), 0.1, START) < bound(replace(ridge, d=501), 0.1, START)
-    assert plan(asked(method), replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
+    assert plan(as_method(method), replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
 
 
 def test_the_loss_of_the_untrained_model() -> None:

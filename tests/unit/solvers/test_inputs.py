@@ -175,13 +175,13 @@ def test_sparse_rows_of_declared_columns_are_folded_into_codes() -> None:
 
 
 class Polars:
-    """As a Polars frame has them: names in `columns`, columns by name, each with `to_numpy`."""
+    """Frame like that of Polars: names in `columns`, and columns by name, each with `to_numpy`."""
 
     def __init__(self, columns: dict[str, Any]) -> None:
-        self._held, self.columns = columns, list(columns)
+        self._columns, self.columns = columns, list(columns)
 
     def __getitem__(self, name: str) -> Any:
-        return _Column(self._held[name])
+        return _Column(self._columns[name])
 
 
 class _Column:

@@ -37,11 +37,11 @@ def scored(
     """Return the scores of one run, their per-record bound, and the point with the least score."""
     calls: list[Any] = []
 
-    def least(_: Exponential, value: Array, _z: float, bound: float, _noise: Noise) -> Array:
+    def lowest_score(_: Exponential, value: Array, _z: float, bound: float, _noise: Noise) -> Array:
         calls.append((value, bound))
         return np.array([float(value.argmin())])
 
-    monkeypatch.setattr(Exponential, "perturb", least)
+    monkeypatch.setattr(Exponential, "perturb", lowest_score)
     quote = plan(method, problem, Privacy(1.0))
     assert isinstance(quote.method, InverseSensitivityRun)
     oracles = DataOracles(inputs.of_arrays(X, y, problem), quote.release.plan, Noise(SeededBits(1)))

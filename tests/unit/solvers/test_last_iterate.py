@@ -26,7 +26,7 @@ from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from solvers.solve import run
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -108,7 +108,7 @@ def test_queries_and_defaults() -> None:
     (query,) = DpGdRun(steps=9, step=0.1, release="average").queries(PROBLEM)
     assert (query.count, query.mechanism) == (9, Gaussian())
     for method in (last, DpGd(release="random").resolve(PROBLEM, PRIVACY)):
-        assert asked(method).resolve(PROBLEM, PRIVACY) == method
+        assert as_method(method).resolve(PROBLEM, PRIVACY) == method
 
 
 @pytest.mark.parametrize(

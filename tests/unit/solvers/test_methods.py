@@ -41,29 +41,29 @@ class Quadratic:
 
     def __init__(self, target: Vector) -> None:
         self.target = target
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
 
     def horizon(self, query: str) -> int:
-        self.asked.append(("horizon", query))
+        self.requests.append(("horizon", query))
         return 2
 
     def gradient(self, query: str, w: Vector) -> Vector:
-        self.asked.append(("gradient", query))
+        self.requests.append(("gradient", query))
         return w - self.target
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
-        self.asked.append(("sampled_gradient", query))
+        self.requests.append(("sampled_gradient", query))
         return w - self.target
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        self.asked.append(("sampled_change", query))
+        self.requests.append(("sampled_change", query))
         return w - anchor
 
     def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         return self.sampled_change(query, w, anchor)
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        self.asked.append(("printed_change", query))
+        self.requests.append(("printed_change", query))
         return (w - anchor) + (anchor - self.target)
 
     def walk(
@@ -98,7 +98,7 @@ def test_dp_gd_by_hand() -> None:
         points.append(w)
     answer = DpGdRun(steps=3, step=0.5).run(oracle, problem)
     assert answer[0] == pytest.approx((points[0] + 2 * points[1] + 3 * points[2]) / 6)
-    assert oracle.asked == [("gradient", "gradient")] * 3
+    assert oracle.requests == [("gradient", "gradient")] * 3
 
 
 def test_dp_gd_converges_as_its_momentum_promises() -> None:
@@ -128,7 +128,7 @@ def test_dp_svrg_by_hand() -> None:
     answer = DpSvrgRun(epochs=2, inner_steps=2, batch=5, step=0.25).run(oracle, problem)
     assert answer[0] == pytest.approx((points[2] + points[3]) / 2)
     epoch = [("gradient", "snapshot"), ("sampled_change", "change"), ("sampled_change", "change")]
-    assert oracle.asked == epoch * 2
+    assert oracle.requests == epoch * 2
 
 
 def test_dp_svrg_asks_plain_gradients_far_from_its_anchor() -> None:
@@ -137,7 +137,7 @@ def test_dp_svrg_asks_plain_gradients_far_from_its_anchor() -> None:
     oracle = Quadratic(np.full(1, 4.0))
     DpSvrgRun(epochs=2, inner_steps=3, batch=5, step=0.25).run(oracle, problem)
     # w: 0, 1 (distance 1: near), 1.75 (far), 2.3125 = anchor, 2.734 (near), 3.05 (near)
-    kinds = [kind for kind, _ in oracle.asked]
+    kinds = [kind for kind, _ in oracle.requests]
     assert kinds[:4] == ["gradient", "sampled_change", "sampled_change", "sampled_gradient"]
     assert kinds[4:] == ["gradient", "sampled_change", "sampled_change", "sampled_change"]
 

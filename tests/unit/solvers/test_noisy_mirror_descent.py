@@ -28,7 +28,7 @@ from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
 from solvers.solve import run
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -145,7 +145,7 @@ def test_default_passes_are_as_many_as_leave_the_noise_below_a_gradient() -> Non
     assert [run.passes for run in resolved.values()] == [1, 4, 16, 1]
     for (n, epsilon), each in resolved.items():
         problem = Problem(Hinge(), n=n, d=117, row_norm=1.0)
-        noise = plan(asked(each), problem, Privacy(epsilon, 1e-5)).noise_stds[0] * math.sqrt(problem.size)
+        noise = plan(as_method(each), problem, Privacy(epsilon, 1e-5)).noise_stds[0] * math.sqrt(problem.size)
         assert (each.passes > 1) <= (noise < 1.1 * problem.G)
     again = NoisyMirrorDescent(passes=3).resolve(Problem(Hinge(), n=1000, d=2, row_norm=1.0), PRIVACY)
     assert again.passes == 3

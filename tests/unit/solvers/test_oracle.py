@@ -28,7 +28,7 @@ QUIET = 1e-5  # a noise multiplier at which an answer is its value to five digit
 RATE = 0.25
 
 
-def made(
+def sampled_oracle(
     problem: Problem, X: Vector, y: Vector, multiplier: float = QUIET, count: int = 1000, on_answer: Any = None
 ) -> SampledOracle:
     plan = Plan(
@@ -78,13 +78,13 @@ def test_the_full_gradient_by_hand() -> None:
     """Squared loss, two rows: (1/2) ((m1 - y1) x1 + clip(m2 - y2) x2)."""
     problem = Problem(Squared(), n=2, d=2, row_norm=5.0)
     X, y, w = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, -1.0]), np.array([0.1, 0.2])
-    answer = made(problem, X, y).gradient("full", w)  # margins .5, 1.1; slopes 0, clip(2.1) = 1
+    answer = sampled_oracle(problem, X, y).gradient("full", w)  # margins .5, 1.1; slopes 0, clip(2.1) = 1
     assert answer == pytest.approx([1.5, 2.0], rel=1e-3)
 
 
 def test_a_batch_is_divided_by_its_expected_size(rows: tuple[Problem, Vector, Vector]) -> None:
     problem, X, y = rows
-    w, oracle, batches = np.array([0.3, -0.5, 0.2]), made(*rows), Noise(SeededBits(1))
+    w, oracle, batches = np.array([0.3, -0.5, 0.2]), sampled_oracle(*rows), Noise(SeededBits(1))
     gradients = exact(problem, X, y, w)
     for _ in range(20):
         batch = poisson_rows(batches, 40, RATE)
@@ -95,7 +95,7 @@ def test_a_batch_is_divided_by_its_expected_size(rows: tuple[Problem, Vector, Ve
 
 def test_batches_are_fresh_and_the_answer_unbiased(rows: tuple[Problem, Vector, Vector]) -> None:
     problem, X, y = rows
-    w, oracle = np.array([0.3, -0.5, 0.2]), made(*rows)
+    w, oracle = np.array([0.3, -0.5, 0.2]), sampled_oracle(*rows)
     answers = np.array([oracle.sampled_gradient("batch", w) for _ in range(1000)])
     assert len(np.unique(answers[:, 0].round(4))) > 900
     spread = answers.std(0) / np.sqrt(1000)
@@ -104,7 +104,7 @@ def test_batches_are_fresh_and_the_answer_unbiased(rows: tuple[Problem, Vector, 
 
 def test_an_empty_batch_is_noise_alone() -> None:
     problem = Problem(Squared(), n=1, d=1, row_norm=1.0)
-    oracle = made(problem, np.ones((1, 1)), np.full(1, -1.0))
+    oracle = sampled_oracle(problem, np.ones((1, 1)), np.full(1, -1.0))
     answers = np.array([oracle.sampled_gradient("batch", np.zeros(1))[0] for _ in range(400)])
     empty = np.abs(answers) < 1
     assert np.all(np.abs(answers[~empty] - 4.0) < 1e-3)  # slope 1, divided by 1 * RATE
@@ -121,7 +121,7 @@ def test_a_change_is_the_clipped_difference(
     recorder, batches = Recorder(monkeypatch), Noise(SeededBits(1))
     anchor = np.array([0.3, -0.5, 0.2])
     w = anchor + distance * np.array([2.0, -1.0, 2.0]) / 3
-    value = made(*rows).sampled_change("batch", w, anchor)
+    value = sampled_oracle(*rows).sampled_change("batch", w, anchor)
     change = exact(problem, X, y, w) - exact(problem, X, y, anchor)
     c = min(problem.G, problem.L * distance)
     assert np.linalg.norm(change, axis=1).max() <= max(c, 2 * problem.G * (distance > 1)) * (1 + 1e-9)
@@ -137,7 +137,7 @@ def test_a_change_is_the_clipped_difference(
 
 def test_bounds_handed_to_the_mechanism(rows: tuple[Problem, Vector, Vector], monkeypatch: pytest.MonkeyPatch) -> None:
     problem, recorder = rows[0], Recorder(monkeypatch)
-    oracle, w = made(*rows, multiplier=2.5), np.array([1.0, 2.0, 2.0])
+    oracle, w = sampled_oracle(*rows, multiplier=2.5), np.array([1.0, 2.0, 2.0])
     oracle.gradient("full", w)
     oracle.sampled_gradient("batch", w)
     oracle.sampled_change("batch", w, np.zeros(3))
@@ -154,7 +154,7 @@ def test_the_noise_is_the_plans(rows: tuple[Problem, Vector, Vector]) -> None:
     """std = multiplier * bound, within 1e-9 false alarms (chi-square, 3000 draws: 8 % is beyond 6 sigma)."""
     problem, X, y = rows
     w, anchor = np.array([0.3, -0.5, 0.2]), np.array([0.3, -0.5, 0.3])
-    oracle = made(problem, X * 0, y, multiplier=7.0)
+    oracle = sampled_oracle(problem, X * 0, y, multiplier=7.0)
     for answers, bound in (
         ([oracle.gradient("full", w) for _ in range(1000)], problem.G / 40),
         ([oracle.sampled_gradient("batch", w) for _ in range(500)], problem.G / 10),
@@ -164,14 +164,14 @@ def test_the_noise_is_the_plans(rows: tuple[Problem, Vector, Vector]) -> None:
 
 
 def test_at_the_anchor_the_answer_is_zero_without_a_look_and_counts(rows: tuple[Problem, Vector, Vector]) -> None:
-    oracle, w = made(*rows), np.array([0.3, -0.5, 0.2])
+    oracle, w = sampled_oracle(*rows), np.array([0.3, -0.5, 0.2])
     oracle._data = None  # type: ignore[assignment]  # whoever looks, fails
     assert oracle.sampled_change("batch", w, w.copy()).tolist() == [0.0, 0.0, 0.0]
     assert oracle.transcript().query("batch").count == 1
 
 
 def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) -> None:
-    oracle, w = made(*rows, count=2), np.zeros(3)
+    oracle, w = sampled_oracle(*rows, count=2), np.zeros(3)
     for _ in range(2):
         oracle.gradient("full", w)
         oracle.sampled_change("batch", w, w)
@@ -183,7 +183,7 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
     ):
         with pytest.raises(OutOfPlan):
             call()
-    fresh = made(*rows)
+    fresh = sampled_oracle(*rows)
     for call in (
         lambda: fresh.gradient("batch", w),
         lambda: fresh.sampled_gradient("full", w),
@@ -196,7 +196,7 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
 
 def test_the_transcript_holds_all_answers(rows: tuple[Problem, Vector, Vector]) -> None:
     heard = list[int]()
-    oracle = made(*rows, on_answer=heard.append)
+    oracle = sampled_oracle(*rows, on_answer=heard.append)
     for _ in range(3):
         oracle.gradient("full", np.zeros(3))
     oracle.sampled_gradient("batch", np.zeros(3))
@@ -213,7 +213,7 @@ def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vecto
     def stop(_: int) -> None:
         raise Stop
 
-    oracle = made(*rows, on_answer=stop)
+    oracle = sampled_oracle(*rows, on_answer=stop)
     with pytest.raises(Stop):
         oracle.gradient("full", np.zeros(3))
     assert oracle.transcript().query("full").count == 1
@@ -223,7 +223,7 @@ def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vecto
 def test_questions_that_could_overflow_are_refused_and_not_counted(
     rows: tuple[Problem, Vector, Vector], w: Vector
 ) -> None:
-    oracle = made(*rows)
+    oracle = sampled_oracle(*rows)
     for call in (
         lambda: oracle.gradient("full", w),
         lambda: oracle.sampled_gradient("batch", w),
@@ -242,7 +242,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     problem = Problem(Logistic(), n=n, d=d, row_norm=1.5)
     X = rng.standard_normal((n, d))
     y, w = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.standard_normal(d) * scale
-    oracle = made(problem, X, y)
+    oracle = sampled_oracle(problem, X, y)
     value = oracle.gradient("full", w)
     data = data_of(oracle)
     assert isinstance(data, Data)
@@ -271,13 +271,13 @@ def test_replacing_a_record_at_a_kink_moves_no_other_records_slope(loss: Loss, m
     problem = Problem(loss, n=n, d=d, row_norm=float(np.linalg.norm(X, axis=1).max()) * 1.01)
     neighbor = X.copy()
     neighbor[1234] *= -1
-    answers = [made(problem, rows, y).gradient("full", w) for rows in (X, neighbor)]
+    answers = [sampled_oracle(problem, rows, y).gradient("full", w) for rows in (X, neighbor)]
     assert np.linalg.norm(answers[0] - answers[1]) <= 2 * recorder.calls[0][2]
     everyone = np.arange(n)
     sums = []
     for rows, places in ((X, everyone), (neighbor, everyone), (X, np.delete(everyone, 1234)), (X, rng.permutation(n))):
         monkeypatch.setattr(noises, "poisson_rows", lambda *_, places=places: places)
-        sums.append(made(problem, rows, y).sampled_gradient("batch", w))
+        sums.append(sampled_oracle(problem, rows, y).sampled_gradient("batch", w))
     bound = recorder.calls[-1][2]
     assert bound == pytest.approx(problem.G / (RATE * n), rel=1e-6)
     assert np.linalg.norm(sums[0] - sums[2]) <= bound

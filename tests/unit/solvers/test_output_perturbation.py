@@ -23,7 +23,7 @@ from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.regularizers import L2
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Logistic(), L2(0.05), n=60, d=3, row_norm=1.0)
@@ -129,7 +129,9 @@ def test_pure_privacy_by_laplace_noise_of_sqrt_d_times_the_bound() -> None:
     scale = math.sqrt(PROBLEM.d) * Piece(PROBLEM, range(60), 0.0).sensitivity() / 1.0  # l1-sensitivity over epsilon
     assert std == pytest.approx(math.sqrt(2) * scale, rel=1e-5)
     rng = np.random.default_rng(5)
-    release = solve(asked(quote.method), PROBLEM, rng.normal(size=(60, 3)), np.sign(rng.normal(size=60)), Privacy(1.0))
+    release = solve(
+        as_method(quote.method), PROBLEM, rng.normal(size=(60, 3)), np.sign(rng.normal(size=60)), Privacy(1.0)
+    )
     assert release.event == {"type": "LaplaceDpEvent", "noise_multiplier": query.noise_multiplier}
 
 

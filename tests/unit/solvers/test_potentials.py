@@ -19,7 +19,7 @@ from solvers.methods.run import Start
 from solvers.potentials import POTENTIALS, HalfSquaredL2, HalfSquaredLp, NegativeEntropy, Potential
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from tests.support.quiet_oracle import QuietOracle
-from tests.support.runs import asked
+from tests.support.runs import as_method
 
 Vector = NDArray[np.float64]
 PRIVACY = Privacy(1.0, 1e-6)
@@ -243,7 +243,7 @@ class TestMethod:
         task, privacy = problem(domain, 60), Privacy(20.0, 1e-6)
         X, y = self.rows(60)
         quote = plan(DpAccMd(potential=potential), task, privacy)
-        models = [solve(asked(quote.method), task, X, y, privacy).coefficients for _ in range(6)]
+        models = [solve(as_method(quote.method), task, X, y, privacy).coefficients for _ in range(6)]
         w = task.start
         for _ in range(600):  # at 300 it stands still
             w = task.prox(w - 1.0 * QuietOracle(task, X, y).gradient("g", w), 1.0)
@@ -259,7 +259,7 @@ class TestMethod:
         oracle = QuietOracle(task, *self.rows(60))
         assert isinstance(quote.method, DpAccMdRun)
         quote.method.run(oracle, task)
-        assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-        method: Any = asked(quote.method)
+        assert oracle.queries_asked == {q.name: q.count for q in quote.release.plan.queries}
+        method: Any = as_method(quote.method)
         euclidean = plan(replace(method, potential=HalfSquaredL2()), task, PRIVACY)
         assert euclidean.release == quote.release  # the privacy is the same whatever the potential

@@ -140,7 +140,7 @@ def test_the_printed_form_requests_printed_steps_alone(kind: type[DpSvrgRun | Dp
     w = method.run(oracle, problem)
     (query,) = method.queries(problem)
     assert (query.name, query.mechanism) == ("step", SvrgStep(6, 6))
-    assert dict(oracle.asked) == {"step": query.count}
+    assert dict(oracle.queries_asked) == {"step": query.count}
     best = np.linalg.lstsq(X, y, rcond=None)[0]
     assert np.linalg.norm(X @ w - y) ** 2 <= np.linalg.norm(X @ best - y) ** 2 + 0.2
 

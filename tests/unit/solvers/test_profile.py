@@ -241,8 +241,8 @@ class TestByProfile:
     def test_a_quote_knows_nothing_of_the_moments(self) -> None:
         for method in (DpGd(), AdaptiveGd(), Auto()):
             first, second = (
-                plan(method, PROBLEM, PRIVACY, preparation=ByProfile(known))
-                for known in (PROFILE_MOMENTS, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
+                plan(method, PROBLEM, PRIVACY, preparation=ByProfile(moment_values))
+                for moment_values in (PROFILE_MOMENTS, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
             )
             assert first.release == second.release
             assert first.method == second.method

@@ -34,7 +34,7 @@ from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
 from tests.support.insides import data_of
-from tests.support.runs import asked
+from tests.support.runs import as_method
 from tests.support.seeded import ScriptedBits, SeededBits
 
 
@@ -87,7 +87,7 @@ def test_rounds_are_composed(privacy: Privacy) -> None:
     assert transcript == quote.release.plan
     assert heard[-1] == query.count
     assert quote.release.epsilon <= privacy.epsilon
-    assert asked(quote.method).resolve(problem, privacy) == quote.method
+    assert as_method(quote.method).resolve(problem, privacy) == quote.method
 
 
 def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> None:
@@ -219,7 +219,7 @@ def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any, relation: Relat
     )
     assert transcript == quote.release.plan == plan_from_json(plan_to_json(transcript))
     assert np.linalg.norm(w) <= 2 + 1e-9
-    assert asked(quote.method).resolve(problem, privacy) == quote.method
+    assert as_method(quote.method).resolve(problem, privacy) == quote.method
 
 
 @pytest.mark.parametrize("make", [lambda: Resampled(Laplace(), 1), lambda: Resampled(Parallel(Gaussian(), 3), 10)])

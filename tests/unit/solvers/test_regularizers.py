@@ -41,22 +41,26 @@ def _constraints(domain: Domain, d: int) -> tuple[list[dict[str, object]], float
     apart, sum_gradient = np.concatenate((np.eye(d), -np.eye(d)), axis=1), np.ones(d)
     match domain:
         case L2Ball(radius):
-            square = _kept("ineq", lambda x: radius**2 - ((apart @ x) ** 2).sum(), lambda x: -2 * (apart @ x) @ apart)
+            square = _constraint(
+                "ineq", lambda x: radius**2 - ((apart @ x) ** 2).sum(), lambda x: -2 * (apart @ x) @ apart
+            )
             return [square], None
         case L1Ball(radius):
-            return [_kept("ineq", lambda x: radius - x.sum(), lambda _: -np.ones(2 * d))], None
+            return [_constraint("ineq", lambda x: radius - x.sum(), lambda _: -np.ones(2 * d))], None
         case LinfBall(radius):
             return [], radius
         case Simplex(radius):
             return [
-                _kept("eq", lambda x: x[:d].sum() - radius, lambda _: np.concatenate((sum_gradient, 0 * sum_gradient))),
-                _kept("eq", lambda x: x[d:], lambda _: np.eye(2 * d)[d:]),
+                _constraint(
+                    "eq", lambda x: x[:d].sum() - radius, lambda _: np.concatenate((sum_gradient, 0 * sum_gradient))
+                ),
+                _constraint("eq", lambda x: x[d:], lambda _: np.eye(2 * d)[d:]),
             ], None
         case Free():
             return [], None
 
 
-def _kept(kind: str, value: Callable[[Floats], object], slope: Callable[[Floats], object]) -> dict[str, object]:
+def _constraint(kind: str, value: Callable[[Floats], object], slope: Callable[[Floats], object]) -> dict[str, object]:
     return {"type": kind, "fun": value, "jac": slope}
 
 

@@ -89,7 +89,7 @@ def test_moments_and_framed_gradients(loss: Loss, data: st.DataObject) -> None:
 def test_their_bounds_are_attained() -> None:
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
     movements = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
-    shares = [far / bound for far, bound in movements]
+    shares = [distance / bound for distance, bound in movements]
     assert len(shares) == 12
     assert min(share for i, share in enumerate(shares) if i not in (2, 3)) > 1 - 1e-9
     assert max(shares) < 1 + 1e-9
@@ -102,7 +102,7 @@ def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monke
     monkeypatch.setattr(module, "sensitivity_factor", lambda _relation: 2.0)
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
     movements = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
-    assert any(far > bound for far, bound in movements)
+    assert any(distance > bound for distance, bound in movements)
 
 
 SIZED: dict[str, tuple[Method | Profile, Problem]] = {

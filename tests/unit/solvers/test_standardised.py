@@ -340,7 +340,7 @@ def test_the_bound_covers_the_terms_that_centring_cancels(
     for seed in range(20):
         X[0] = row(np.random.default_rng(seed))
         oracle(loss, X, y).gradient("gradient", np.zeros(D * loss.outputs), frame, limit)
-    gaps = [float(np.linalg.norm(one - two)) for one, _ in recorded_calls for two, _ in recorded_calls]
+    gaps = [float(np.linalg.norm(first - second)) for first, _ in recorded_calls for second, _ in recorded_calls]
     assert len({bound for _, bound in recorded_calls}) == 1
     assert 2 * limit / N < max(gaps) <= 2 * recorded_calls[0][1]
 

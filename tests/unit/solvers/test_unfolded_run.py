@@ -37,9 +37,9 @@ RUNS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preparation", [Declared(), Private()], ids=lambda one: one.name)
+@pytest.mark.parametrize("preparation", [Declared(), Private()], ids=lambda value: value.name)
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
-@pytest.mark.parametrize(("method", "loss"), RUNS, ids=lambda one: one.name)
+@pytest.mark.parametrize(("method", "loss"), RUNS, ids=lambda value: value.name)
 def test_a_run(method: Any, loss: Any, kind: type, preparation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = unfolded(N, COLUMNS, kind=kind)
     if isinstance(method, AdaptiveGd):
