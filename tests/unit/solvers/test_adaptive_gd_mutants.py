@@ -173,7 +173,7 @@ def test_noise_of_the_narrow_limit_for_a_gradient_with_the_wide_limit_is_caught(
 def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert complaints_of_mutant(loss, 8.0) == []
+    assert complaints_of_run(loss, 8.0) == []
     longest, inverse_norms = [0.0], moment_sums._inverse_norms
 
     def measured(data: Data, own: Frame) -> Vector:
@@ -183,7 +183,7 @@ def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
 
     monkeypatch.setattr(moment_sums, "_inverse_norms", measured)
     monkeypatch.setattr(slopes, "longest_row", lambda *_: longest[0])
-    assert "gradient: its bound depends on the data" in complaints_of_mutant(loss, 8.0)
+    assert "gradient: its bound depends on the data" in complaints_of_run(loss, 8.0)
 
 
 @classes
