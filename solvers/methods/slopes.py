@@ -75,9 +75,7 @@ class LimitTest:
     def chosen(self, oracle: Standardised, path: Path, unit_std: float) -> Slopes:
         """Request the test's gradients at the running mean, and return the slopes of the next steps.
 
-        Parameters
-        ----------
-        unit_std : noise std of an answer with the limit 1
+        `unit_std` is the noise std of an answer with the limit 1.
         """
         columns, size = moments.columns_of(self.problem), self.problem.size
         longest = self.problem.loss.slope_bound * longest_row(path.frame, columns)
@@ -95,8 +93,7 @@ class LimitTest:
         Each limit gets answers in proportion to itself, which makes the variance least.
         """
         answers, narrow = len(self.steps), self.narrow
-        narrow_answers = round(answers * narrow.limit / (narrow.limit + wide.limit))
-        narrow_answers = min(max(narrow_answers, 1), answers - 1)
+        narrow_answers = min(max(round(answers * narrow.limit / (narrow.limit + wide.limit)), 1), answers - 1)
         shares = ((narrow, narrow_answers), (wide, answers - narrow_answers))
         narrow_mean, wide_mean = (
             np.mean([slopes.requested(oracle, path.mean_in_frame, path.frame) for _ in range(count)], axis=0)
