@@ -187,11 +187,8 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _l1_weight(self, problem: Problem, signal: float, sigma: float) -> L1Weight:
         """Return the weight of the l1 before any gradient has been learned from."""
-        return L1Weight(
-            mean=CLASSES.first_l1(signal) * sigma,
-            std=CLASSES.l1_std(problem) * sigma,
-            answer_std=math.sqrt(self.steps) * sigma,
-        )
+        mean, std = CLASSES.first_l1(signal) * sigma, CLASSES.l1_std(problem) * sigma
+        return L1Weight(mean, std, answer_std=math.sqrt(self.steps) * sigma)
 
     def _run_numbers(self, oracle: Standardised, problem: Problem) -> Vector:
         signal = self._signal(oracle, problem)
