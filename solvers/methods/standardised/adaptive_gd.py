@@ -177,7 +177,7 @@ class AdaptiveGdRun(StandardisedRun):
                     l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
             point = path.extrapolate(step * sigma)
             gradient = slopes.requested(oracle, point, path.frame)
-            if t >= CLASSES.l1_learned_from * self.steps:
+            if t - began >= CLASSES.l1_learned_from * self.steps:
                 l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, t - began))
             penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, t - began, intercept_ridge)
             path.descend(point, gradient, penalties, step, t - began)

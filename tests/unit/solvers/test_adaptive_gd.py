@@ -20,6 +20,7 @@ from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd, Method
 from solvers.methods.defaults.adaptive_gd import CLASSES, SETTINGS
 from solvers.methods.defaults.descent import budget_mu
+from solvers.methods.path import L1Weight
 from solvers.methods.slopes import LimitTest
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared
@@ -309,6 +310,14 @@ def test_a_limit_that_moves_a_wrong_model_is_widened(monkeypatch: pytest.MonkeyP
     limits, narrow = requested_limits(np.array([0.0, 1.0, -1.0]), 1.0, monkeypatch)
     assert set(limits) == {1.0}
     assert excess < narrow / 4
+
+
+def test_the_weight_of_the_l1_is_not_learned_while_a_path_leaves_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path with a wide limit begins again, so it also waits a tenth of the steps before it learns."""
+    learned = []
+    monkeypatch.setattr(L1Weight, "learn", lambda *_: learned.append(1))
+    requested_limits(np.array([0.0, 1.0, -1.0]), 1.0, monkeypatch)
+    assert len(learned) == len(range(20, 41)) + len(range(60 + 20, 201))
 
 
 def test_a_limit_of_a_right_model_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
