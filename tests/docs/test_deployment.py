@@ -56,8 +56,8 @@ def test_each_manifest_is_valid(manifest: dict[str, Any], version: str) -> None:
 
 
 def test_all_manifests_are_applied() -> None:
-    listed = yaml.safe_load((ROOT / "deploy/kubernetes/kustomization.yaml").read_text())["resources"]
-    assert sorted(listed) == [file.name for file in FILES if file.stem != "kustomization"]
+    resources = yaml.safe_load((ROOT / "deploy/kubernetes/kustomization.yaml").read_text())["resources"]
+    assert sorted(resources) == [file.name for file in FILES if file.stem != "kustomization"]
 
 
 @pytest.mark.parametrize("file", [ROOT / "compose.yaml", ROOT / "deploy/make_secrets.py", *FILES], ids=lambda f: f.name)

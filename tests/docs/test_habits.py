@@ -78,8 +78,8 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
     file.write_text("def f(a, b, c, d, e, f, g, h):\n    found = a\n" + "\n" * 350)
     wide = "def f(self, a, b, c, d, e, f, g):\n    return [found for found in a]\n"
     file.with_name("within.py").write_text(wide)
-    listed = size.excesses(size.modules("app"))
-    assert list(listed.values()) == [
+    excesses = size.excesses(size.modules("app"))
+    assert list(excesses.values()) == [
         ["app/sample.py has 352 lines"],
         ["app/sample.py:1 f has 8 parameters"],
         ["app/sample.py:2 found"],
@@ -100,8 +100,8 @@ def test_the_privacy_team_owns_the_files_that_guarantees_depend_on() -> None:
 
 
 def test_decisions_are_listed_in_order() -> None:
-    listed = re.findall(r"^\| \[(\d+)\]", (ROOT / "docs/decisions/README.md").read_text(), re.MULTILINE)
-    assert listed == sorted(set(listed))
+    numbers = re.findall(r"^\| \[(\d+)\]", (ROOT / "docs/decisions/README.md").read_text(), re.MULTILINE)
+    assert numbers == sorted(set(numbers))
 
 
 def test_every_target_is_phony_and_a_release_runs_the_heavy_ones() -> None:

@@ -19,7 +19,7 @@ def commands(block: str) -> list[str]:
 
 
 def test_commands_and_outputs_of_the_readme_are_those_of_the_tutorial() -> None:
-    tutorial = {JOB.sub("", command): output_lines for command, output_lines in steps(ROOT / "docs/tutorial.md")}
+    tutorial = {JOB.sub("", command): output for command, output in steps(ROOT / "docs/tutorial.md")}
     output_lines = {line for output in tutorial.values() for line in output.splitlines()}
     pasted = [command for block in blocks(ROOT / "README.md", "sh") for command in commands(block)]
     own = [c for c in pasted if not c.startswith(("make ", "export PURSE_TOKEN", "JOB="))]
@@ -34,10 +34,12 @@ def test_its_commands_paste_without_prompts_or_outputs() -> None:
 
 
 def test_the_newest_job_is_found_in_the_list_of_jobs() -> None:
-    (line,) = re.findall(r"^JOB=\$\(purse jobs list \| (awk .*)\)$", README, re.MULTILINE)
-    (listed,) = (shown for command, shown in steps(ROOT / "docs/how-to/analyst.md") if command == "purse jobs list")
-    result = subprocess.run(["bash", "-c", line], input=listed, capture_output=True, text=True, check=True, timeout=60)
-    assert result.stdout.split() == [listed.splitlines()[1].split()[0]]
+    (filter_command,) = re.findall(r"^JOB=\$\(purse jobs list \| (awk .*)\)$", README, re.MULTILINE)
+    (job_list,) = (output for command, output in steps(ROOT / "docs/how-to/analyst.md") if command == "purse jobs list")
+    result = subprocess.run(
+        ["bash", "-c", filter_command], input=job_list, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout.split() == [job_list.splitlines()[1].split()[0]]
 
 
 def test_the_pages_read_the_first_token_from_its_file() -> None:

@@ -99,13 +99,13 @@ def test_an_ended_demonstration_stops_its_server(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_does_not_start_is_said_and_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_start_is_reported_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "COMMAND", (sys.executable, "-c", "raise SystemExit('in the way')"))
     with pytest.raises(ClientError, match="in the way"), server.serving(tmp_path):
         raise AssertionError("it cannot have started")
 
 
-def test_the_data_are_what_their_provenance_says() -> None:
+def test_the_data_match_their_stated_provenance() -> None:
     folder = Path(data.__file__).parent
     packed = gzip.decompress((folder / "randhie.csv.gz").read_bytes())
     provenance = (folder / "PROVENANCE.md").read_text()

@@ -78,7 +78,7 @@ def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00 no text\n", b"PAR1 and no more"], ids=str)
-def test_what_has_no_header_has_no_template(people: Path, fit: Fit, content: bytes) -> None:
+def test_a_file_without_a_header_has_no_template(people: Path, fit: Fit, content: bytes) -> None:
     people.write_bytes(content)
     code, out, err = fit("--epsilon", "1")
     assert (code, out) == (1, "")
@@ -174,8 +174,8 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
 
 
 @pytest.mark.slow
-def test_a_column_of_zeros_and_ones_is_no_other_schema_the_next_time(people: Path, fit: Fit) -> None:
-    """Review: the dataset says from where it codes such a column, which the schema leaves open."""
+def test_a_column_of_zeros_and_ones_keeps_its_schema_at_the_next_fit(people: Path, fit: Fit) -> None:
+    """The dataset states the origin of such a column, which the schema may omit."""
     schema = people.parent / "schema.json"
     people.write_text("flag,income\n" + "\n".join(f"{i % 2},{['low', 'high'][i % 3 > 1]}" for i in range(200)) + "\n")
     schema.write_text(json.dumps([{"name": "flag", "type": "number", "lower": 0, "upper": 1}, SCHEMA[-1]]))
@@ -274,7 +274,7 @@ def _only_the_first_token_is_left(home: Path) -> None:
         database.close()
 
 
-def test_a_file_that_is_not_what_it_says_is_refused(people: Path, fit: Fit) -> None:
+def test_a_file_with_another_format_than_its_name_is_refused(people: Path, fit: Fit) -> None:
     schema = people.parent / "schema.json"
     people.write_bytes(b"age,sex,income\n1,f\n")
     code, out, err = fit("--epsilon", "1", "--schema", str(schema))

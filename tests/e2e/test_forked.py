@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def _child(running: Running[ForkedEngine]) -> psutil.Process:
-    """The one that runs the attempt, once one does."""
+    """Return the child that runs the attempt, as soon as it exists."""
     [child] = until(lambda: psutil.Process(begun_process(running.engine).pid).children())
     return child
 
@@ -41,8 +41,8 @@ def running(tmp_path: Path) -> Iterator[Running[ForkedEngine]]:
     forker.end()  # a second call has no effect
 
 
-def test_the_whole_path_and_each_attempt_has_noise_of_its_own(running: Running[ForkedEngine]) -> None:
-    """A fork copies its parent's memory: two attempts of one job must not share what it drew, or would draw."""
+def test_a_job_is_run_to_its_end_and_each_attempt_has_its_own_noise(running: Running[ForkedEngine]) -> None:
+    """A fork copies its parent's memory, but two attempts of one job must not share random draws."""
     jobs = [running.finished(running.submit(**SHORT)) for _ in range(2)]
     assert [job.state for job in jobs] == ["done", "done"]
     models = [

@@ -52,7 +52,7 @@ class Waits:
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, name: str, seconds: float) -> None:
-        """One more request of this kind."""
+        """Add the duration of a request of this kind."""
         self.seconds[name].append(seconds)
 
     def at(self, name: str, share: float) -> float:

@@ -234,7 +234,7 @@ def _regression(dataset: str) -> dict[str, Any]:
 
 
 def requests(facts: Facts, routes_wanted: list[tuple[str, str]]) -> Iterator[Sent]:
-    """The requests of these routes, one after the other for ever; KeyError if a route has none."""
+    """Yield requests of these routes in turn without end. Raise KeyError for a route without a request."""
     makers_by_route = requests_by_route(facts)
     makers = [(route, makers_by_route[route]) for route in routes_wanted]
     for number, ((method, route), make) in enumerate(cycle(makers)):
@@ -249,7 +249,7 @@ Maker = Callable[[int], tuple[str, dict[str, Any]]]
 
 
 def requests_by_route(facts: Facts) -> dict[tuple[str, str], Maker]:
-    """A maker of requests for each route: it takes a number, and no two numbers give a request of one price."""
+    """Return a function for each route that makes a request from a number, with another price for each number."""
     return _reading(facts) | _asking(facts) | _pages(facts)
 
 
@@ -378,7 +378,7 @@ def _closed(facts: Facts, number: int) -> str:
 
 
 def _post(path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The body as JSON, filled up with spaces to as much as is taken."""
+    """Return a POST request whose JSON is padded with spaces to the accepted limit."""
     text = json.dumps(body).encode()
     return path, {"content": text.ljust(MAX_BODY_BYTES), "headers": {"Content-Type": "application/json"}}
 

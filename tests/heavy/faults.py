@@ -32,7 +32,7 @@ _PUBLISHED = re.compile(r"job_(?:done|failed) (job_\w+)")
 
 @dataclass(slots=True)
 class Faulty:
-    """An installation, and what is wrong with it just now.
+    """An installation and its present faults.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Faulty:
     paused: set[int] = field(default_factory=set)
 
     def strike(self) -> str:
-        """One fault that can happen to what is there just now, drawn by its weight: its name."""
+        """Cause a random possible fault, drawn by weight, and return its name."""
         while True:
             [name] = self.random.choices(list(FAULTS), [weight for weight, _ in FAULTS.values()])
             if FAULTS[name][1](self):
@@ -63,7 +63,7 @@ class Faulty:
         time.sleep(longest * self.random.random() ** 3)
 
     def passes(self) -> None:
-        """Returns when whatever passes by itself has passed."""
+        """Wait until all temporary faults are undone."""
         for timer in self.passing:
             timer.join()
         self.passing.clear()
@@ -75,7 +75,7 @@ class Faulty:
         self.passing.append(timer)
 
     def server(self) -> Server | None:
-        """One that lives and is not paused."""
+        """Return a random server that runs and is not paused."""
         return self.any_of([s for s in self.installed.servers if s.lives() and s.pid not in self.paused])
 
     def worker(self) -> int | None:
@@ -83,7 +83,7 @@ class Faulty:
         return self.any_of(self.installed.workers())
 
     def machine(self) -> str | None:
-        """One of those with workers."""
+        """Return a random machine with workers."""
         return self.any_of([name for name in self.installed.machines if self.installed.lives(name)])
 
     def any_of(self, of: Sequence[T]) -> T | None:
@@ -91,7 +91,7 @@ class Faulty:
         return self.random.choice(of) if of else None
 
     def pause(self, pid: int | None, leases: Sequence[float] = (0.1, 1.0, 2.0)) -> bool:
-        """SIGSTOP, and SIGCONT after about as many leases as one of these."""
+        """Stop a process, and continue it after a random number of leases."""
         if pid is None or pid in self.paused or not _send_signal(pid, signal.SIGSTOP):
             return False
         self.paused.add(pid)
@@ -114,7 +114,7 @@ def _send_signal(pid: int | None, number: signal.Signals) -> bool:
 
 
 def _server_killed(faulty: Faulty) -> bool:
-    """Its own workers have to go by themselves; what it was writing may be written in part."""
+    """Kill a server. Its workers must stop by themselves, and its last write may be incomplete."""
     server = faulty.server()
     if server is None:
         return False
@@ -125,7 +125,7 @@ def _server_killed(faulty: Faulty) -> bool:
 
 
 def _torn(faulty: Faulty) -> bool:
-    """The same, and what it had begun to write and had not flushed is on the disk in part."""
+    """Kill a server, and leave only a part of its unflushed writes on the disk."""
     if not _server_killed(faulty):
         return False
     home, junk = faulty.installed.home, faulty.random.randbytes
@@ -219,7 +219,7 @@ def _starved(faulty: Faulty) -> bool:
 
 
 def _filled(faulty: Faulty) -> bool:
-    """The disk of the home, and of a database beside it: a server that runs says so, and then there is room again."""
+    """Fill the disk of the home and the database until a running server reports it, then free the space."""
     if faulty.disk is None:
         return False
     filler = faulty.disk / "filler"
@@ -270,7 +270,7 @@ def _backends(faulty: Faulty) -> list[int]:
 
 
 def _backend_killed(faulty: Faulty) -> bool:
-    """One process of the database, which takes all others along."""
+    """Kill one process of the database, which stops all others."""
     return _send_signal(faulty.any_of(_backends(faulty)), signal.SIGKILL)
 
 

@@ -55,7 +55,7 @@ _REFUSED = re.compile(r"attempt_(?:lost|abandoned) job_\w+ \d+")
 
 
 def _people(rows: int) -> bytes:
-    """A file of SPEC whose every number, and a word that no category is, would be known again anywhere."""
+    """Return a file for SPEC with recognisable numbers, and a word that is not a category."""
     lines = (
         f"{20 + i % 60}.0471163,{_CANARY if i % 100 == 7 else 'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}"
         for i in range(rows)
@@ -70,7 +70,7 @@ _SECRETS = re.compile("|".join([_CANARY, r"\.0471163", *map(re.escape, _STORED)]
 
 @dataclass(slots=True)
 class Chaos:
-    """One home, many faults."""
+    """A test of one home under many faults."""
 
     faulty: Faulty
     random: random.Random
@@ -130,7 +130,7 @@ class Chaos:
         return key
 
     def send(self, key: str) -> None:
-        """The request of a key, again or for the first time; whether it was taken may remain unknown."""
+        """Send the request of a key, again or for the first time. Its acceptance may remain unknown."""
         try:
             job = self.server().submit(self.submissions[key], key)
         except httpx.HTTPError:
@@ -139,11 +139,11 @@ class Chaos:
         assert self.jobs_by_key.setdefault(key, job) == job, "the same key is the same job"
 
     def server(self) -> Server:
-        """Any, one that lives if there is one."""
+        """Return a random server that runs, or any server if none runs."""
         return self.random.choice([s for s in self.installed.servers if s.lives()] or self.installed.servers)
 
     def repeat(self) -> None:
-        """Sends again whatever had no answer, and one that had."""
+        """Repeat all requests without an answer, and one with an answer."""
         unknown = [key for key in self.submissions if key not in self.jobs_by_key]
         for key in unknown + self.random.sample(sorted(self.jobs_by_key), min(1, len(self.jobs_by_key))):
             self.send(key)
@@ -228,7 +228,7 @@ class Chaos:
         return states
 
     def calm(self, within: float = 1200.0) -> None:
-        """Waits until every job is over: one that has waited for long is told after as long again, at the most."""
+        """Wait until every job is finished. The end of a long job is published after at most twice its time."""
         deadline = time.monotonic() + within
         while (states := self.check())["queued"] + states["running"]:
             assert time.monotonic() < deadline, f"jobs that nobody ends: {states}"
@@ -255,7 +255,7 @@ class Chaos:
 
 @contextmanager
 def _disk(folder: Path, size: str) -> Iterator[Path | None]:
-    """A small file system in memory; None where nobody may mount one."""
+    """Mount a small file system in memory, or yield None if mounting is not permitted."""
     folder.mkdir()
     mounted = ("mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", str(folder))
     if os.getuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:

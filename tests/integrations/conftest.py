@@ -30,7 +30,7 @@ def client(service: Live) -> Iterator[Client]:
 
 @pytest.fixture
 def register(client: Client, tmp_path: Any) -> Register:
-    """Registers a dataset of its own, `zero_out` unless the spec says otherwise."""
+    """Register an own dataset, with `zero_out` unless the spec states another relation."""
 
     def registered(**changes: Any) -> Dataset:
         number = next(_numbers)

@@ -129,7 +129,7 @@ def test_models_that_reveal_more_than_they_state_are_refused() -> None:
 
 
 def test_the_intercept_of_linear_regression_spends_more_than_its_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason of the refusal: the epsilons of its own noise add up to more than the stated one."""
+    """It is refused because the epsilons of its noise add up to more than the stated epsilon."""
     spent: list[float] = []
     module = library.models.linear_regression
 

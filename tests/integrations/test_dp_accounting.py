@@ -69,7 +69,7 @@ def test_events_that_no_filter_can_charge_are_refused(event: Any) -> None:
         budget.compose(event)
 
 
-def test_a_composed_event_is_recorded_and_one_too_many_is_not_composed() -> None:
+def test_a_composed_event_is_recorded_and_one_beyond_the_plan_is_not_composed() -> None:
     ((single, _),) = dp_accounting.to_events(SAMPLED, dataset())
     session = Recorded([(single, 3)])
     budget = dp_accounting.SessionAccountant(session.handle, dataset())

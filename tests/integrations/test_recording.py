@@ -51,7 +51,7 @@ def dataset(relation: str, rows: int | None = None) -> Any:
         (BATCH, BATCH | {"event": GAUSSIAN | {"noise_multiplier": 2.5}}),
     ],
 )
-def test_an_answer_is_covered_that_costs_at_most_what_is_planned(
+def test_an_answer_is_covered_if_it_costs_at_most_the_planned_one(
     planned: dict[str, Any], event: dict[str, Any]
 ) -> None:
     assert covers(planned, planned)

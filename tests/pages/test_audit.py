@@ -205,15 +205,15 @@ def test_a_changed_ledger_is_detected(auditor: Page, forged: str) -> None:
     def forge(route: Route) -> None:
         answer = route.fetch()
         document = answer.json()
-        first, charge, *others = entries = [Entry.from_json(each) for each in document["items"]]
+        first, charge, *later = entries = [Entry.from_json(each) for each in document["items"]]
         smaller = replace(charge, body=charge.body | {"cost": ["1"] * len(charge.body["cost"])})
         renamed = replace(charge, body=charge.body | {"analyst": "eve"})
         forgeries = {
-            "a charge": [first, smaller, *others],
-            "a hash": [first, replace(renamed, hash=renamed.digest()), *others],
-            "a smaller charge": relinked([first, smaller, *others]),
+            "a charge": [first, smaller, *later],
+            "a hash": [first, replace(renamed, hash=renamed.digest()), *later],
+            "a smaller charge": relinked([first, smaller, *later]),
             "the end": entries[:4],
-            "another ledger": relinked([first, renamed, *others]),
+            "another ledger": relinked([first, renamed, *later]),
         }[forged]
         route.fulfill(response=answer, json=document | {"items": [entry.to_json() for entry in forgeries]})
 

@@ -58,7 +58,7 @@ def test_a_click_counts_as_soon_as_its_control_is_shown(page: Page, dataset: str
 
 @pytest.mark.parametrize("control", ["Forecast the accuracy", "Assumptions"])
 def test_no_control_moves_after_it_is_shown(page: Page, dataset: str, control: str) -> None:
-    """A click that is aimed while the page loads would land beside it."""
+    """Otherwise a click during the load of the page would miss its control."""
     with delayed(page, "**/htmx.min.js"):
         page.goto(_form(dataset, "model"), wait_until="commit")
         button = page.locator("button, summary").filter(has_text=control).first
@@ -95,7 +95,7 @@ def test_a_receipt_that_is_dropped_before_a_script_has_arrived_is_read(page: Pag
 
 
 @pytest.mark.parametrize("late", ["typed", "htmx.min"])
-def test_steps_that_are_clicked_before_a_script_has_arrived_are_all_taken(page: Page, dataset: str, late: str) -> None:
+def test_steps_clicked_before_a_script_is_loaded_are_all_executed(page: Page, dataset: str, late: str) -> None:
     with delayed(page, f"**/{late}.js"):
         page.goto(_form(dataset, "tuning"), wait_until="commit")
         add = page.get_by_role("button", name="Add a candidate")
@@ -108,7 +108,7 @@ def test_steps_that_are_clicked_before_a_script_has_arrived_are_all_taken(page: 
     expect(add).not_to_have_attribute("aria-busy", "true")
 
 
-def test_a_forecast_that_is_requested_before_a_script_has_arrived_is_made_once(page: Page, dataset: str) -> None:
+def test_a_forecast_requested_before_a_script_is_loaded_is_computed_once(page: Page, dataset: str) -> None:
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     with delayed(page, "**/htmx.min.js"):
@@ -121,7 +121,7 @@ def test_a_forecast_that_is_requested_before_a_script_has_arrived_is_made_once(p
 
 
 @pytest.mark.parametrize(("button", "columns"), [("Add a column", 2), ("Remove column 1", 0)])
-def test_a_step_of_the_editor_is_taken_before_a_script_has_arrived(page: Page, button: str, columns: int) -> None:
+def test_a_step_of_the_editor_before_a_script_is_loaded_is_executed(page: Page, button: str, columns: int) -> None:
     with delayed(page, "**/htmx.min.js"):
         page.goto("/pages/upload", wait_until="commit")
         page.get_by_role("button", name=button).click()
@@ -160,7 +160,7 @@ def test_the_range_that_is_moved_before_its_script_has_arrived_sets_epsilon(page
     expect(page.locator("[name='privacy.epsilon']")).to_have_value("0.5")
 
 
-def test_three_steps_at_once_are_all_taken_and_priced(page: Page, dataset: str) -> None:
+def test_three_simultaneous_steps_are_all_executed_and_priced(page: Page, dataset: str) -> None:
     page.goto(_form(dataset, "tuning"))
     page.get_by_label("Target").select_option("income")
     expect(page.locator("#quote")).to_contain_text("2 candidates")
@@ -172,7 +172,7 @@ def test_three_steps_at_once_are_all_taken_and_priced(page: Page, dataset: str) 
 
 
 def test_a_price_that_arrives_while_a_button_is_pressed_does_not_move_it(page: Page, dataset: str) -> None:
-    """The price is above this button: shown at once, it would move the button away from the pointer."""
+    """The price is above this button, so showing it at once would move the button away from the pointer."""
     forecast = page.get_by_role("button", name="Forecast the accuracy")
     with delayed(page, "**/quote?kind=model"):
         page.goto(_form(dataset, "model"))

@@ -132,7 +132,7 @@ def test_shares_and_the_curve_equal_those_of_the_server(module: Module, kind: An
 
 
 def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
-    """And what was lost in a rollback may have been charged: then nobody takes all."""
+    """After a rollback, lost charges are possible, so no job has all of it."""
     paid = (RULE.thresholds[0] + 1,)
     entries, state = extended(chain(), verify_ledger(chain()), Charged("j", paid, Privacy(2.0, 1e-6), "ada"))
     assert state.whole
@@ -144,7 +144,7 @@ def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN.keys() - {"nothing", "the end is missing", "rewritten"}))
-def test_what_was_done_to_a_ledger_is_found(module: Module, name: str) -> None:
+def test_changes_of_a_ledger_are_detected(module: Module, name: str) -> None:
     """Each change that is visible without a kept head is found. `tests/pages/test_audit.py` has the others."""
     entries = BROKEN[name][0]()
     assert computed(module, LEDGER)["head"] == str(LEDGER[-1].head)
@@ -164,8 +164,8 @@ def test_no_byte_of_an_entry_can_be_changed(module: Module) -> None:
                     module.call("told", document)
 
 
-def test_more_than_the_filter_admits_is_refused_though_every_hash_is_right(module: Module) -> None:
-    """A charge that says it fits and does not; one beside others that takes all; a job charged twice."""
+def test_a_charge_beyond_the_filter_is_refused_although_every_hash_is_right(module: Module) -> None:
+    """A charge falsely states that it fits, takes the whole budget besides others, or is a second one of its job."""
     dear = chain(*job("j1"))
     second = {**dear[1].body, "job": "j2", "cost": [str(RULE.thresholds[0])]}
     for body in (second, second | {"whole": True}, dear[1].body):
@@ -315,7 +315,7 @@ def test_entries_of_datasets_and_freezes_are_followed(module: Module) -> None:
 
 
 def test_another_currency_after_a_full_refund_is_followed(module: Module) -> None:
-    """The history begins anew, because earlier charges are vectors of another length."""
+    """The history restarts, because earlier charges are vectors of another length."""
     rule = Filter.open("gdp", MIXED.privacy)
     gaussian = plan(GAUSSIAN)
     state, entries = run_sessions(rule, reserved(rule, gaussian), settled(rule, gaussian, [0]))

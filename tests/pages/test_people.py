@@ -122,8 +122,8 @@ def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live,
     expect(page.get_by_role("region", name="Grants so far")).to_have_count(0)
 
 
-def test_a_long_name_keeps_nobody_from_the_button_beside_it(visitor: Visitor, server: Live, dataset: str) -> None:
-    """A name has up to 200 characters, and none of them need be a space."""
+def test_a_long_name_does_not_cover_the_next_button(visitor: Visitor, server: Live, dataset: str) -> None:
+    """A name has up to 200 characters, possibly without a space."""
     page = visitor.page
     with Client(server.url, server.token) as client:
         client.tokens.create("x" * 200, "analyst")
@@ -267,8 +267,8 @@ def test_an_ambiguous_bound_has_its_reason_beside_it(visitor: Visitor) -> None:
     visitor.complaints.clear()  # the browser's own, of the 422
 
 
-def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Visitor, tmp_path: Path) -> None:
-    """Leaving the last field for the button takes it over: the click waits for that, and sends what was typed."""
+def test_a_click_during_the_update_of_a_field_is_not_lost(visitor: Visitor, tmp_path: Path) -> None:
+    """Leaving the last field updates the declaration. The click waits for it, and sends the typed value."""
     page = visitor.page
     page.goto("/pages/upload")
     (tmp_path / "ages.csv").write_bytes(people(40))
@@ -281,8 +281,8 @@ def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Vis
 
 
 @pytest.mark.parametrize("late", ["header", "typed", "send", "htmx.min"])
-def test_what_is_filled_in_before_a_script_has_arrived_is_taken_over(visitor: Visitor, late: str, file: Path) -> None:
-    """A page can be filled in before its scripts are there; none may miss the beginning of what another has begun."""
+def test_values_typed_before_a_script_is_loaded_are_used(visitor: Visitor, late: str, file: Path) -> None:
+    """A page can be filled in before its scripts are loaded. No script may miss an earlier event."""
     page = visitor.page
     with delayed(page, "**/upload/spec"):
         with delayed(page, f"**/{late}.js"):
@@ -422,7 +422,7 @@ def test_moving_epsilon_shows_its_price_before_anything_is_spent(visitor: Visito
         assert client.datasets.budget(dataset).share == 0
 
 
-def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visitor, dataset: str) -> None:
+def test_a_job_is_submitted_by_keyboard_and_its_end_is_announced(visitor: Visitor, dataset: str) -> None:
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=model")
     expect(page.locator("#quote")).to_contain_text("fill in: target")
@@ -451,7 +451,7 @@ def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visit
     assert receipt.value.suggested_filename.endswith(".receipt.json")
 
 
-def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, dataset: str) -> None:
+def test_a_statistic_is_shown_with_the_size_of_its_noise(visitor: Visitor, dataset: str) -> None:
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=statistic")
     page.get_by_label("Method").select_option("counts")
@@ -470,7 +470,7 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
 
 
 def test_the_best_of_several_models_is_bought_at_one_price(visitor: Visitor, dataset: str) -> None:
-    """Its runs are told before it is charged, and its receipt says them again, which the browser checks."""
+    """The number of runs is shown before the charge and stated in the receipt, which the browser checks."""
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}")
     page.get_by_role("link", name="Best of several models").click()
@@ -497,7 +497,7 @@ def test_the_best_of_several_models_is_bought_at_one_price(visitor: Visitor, dat
 
 
 def _tab_to(page: Page, name: str) -> list[str]:
-    """The names of the controls that Tab comes by on the way to this one."""
+    """Return the names of the controls between the focus and this one in the order of Tab."""
     passed: list[str] = []
     while len(passed) < 60:
         page.keyboard.press("Tab")

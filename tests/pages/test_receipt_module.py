@@ -221,7 +221,7 @@ def test_a_large_text_is_read_without_a_deep_stack(module: Module) -> None:
         assert checked(module, text) is None
 
 
-def test_one_row_is_a_record_where_it_is_accounted_for_so(module: Module) -> None:
+def test_one_row_is_a_record_if_the_receipt_accounts_by_row(module: Module) -> None:
     says = statement_fields(Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(0.1), 9.0),)), 100.0, 1e-6)
     for unit, holds in ((Unit(), True), (Unit("person", 1), True), (Unit("person", 2), False)):
         built = make(unit=unit) | says
@@ -289,8 +289,8 @@ def test_no_field_can_be_changed_or_omitted(module: Module, field: str) -> None:
     assert checked(module, GOOD | {"keys": KEYS}) is None
 
 
-def test_a_field_is_what_the_statement_says_it_is(module: Module) -> None:
-    """Fields are those of `Statement`; the values are those that Python refuses."""
+def test_a_field_has_the_type_of_the_statement(module: Module) -> None:
+    """The fields are those of `Statement`, and the values are those that Python refuses."""
     for field, values in BAD_FIELDS.items():
         for value in values:
             forged = {"receipt": GOOD["receipt"] | {field: value}, "signature": GOOD["signature"]}
@@ -428,8 +428,8 @@ def test_any_text_is_read_as_python_reads_it(module: Module) -> None:
     agree()
 
 
-def test_what_it_needs_is_in_it() -> None:
-    """No import and no request: who keeps the file keeps the whole check."""
+def test_the_module_needs_no_other_file() -> None:
+    """The module has no import and sends no request, so the file alone is the whole check."""
     source = (FOLDER / "receipt.js").read_text()
     assert not any(word in source for word in ("import ", "import(", "fetch(", "XMLHttpRequest", "eval(", "Function("))
 

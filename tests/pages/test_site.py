@@ -92,7 +92,7 @@ def test_every_page_is_on_it_and_in_its_menu(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_asked_of_another_server(site: Site) -> None:
+def test_no_other_server_is_contacted(site: Site) -> None:
     loaded = {source for page in site.pages.values() for source in LOADED.findall(page)}
     assert any(source.endswith(".css") for source in loaded)
     assert {source for source in loaded if re.match(r"[a-z+.-]+:|//", source)} == set()

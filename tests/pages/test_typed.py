@@ -20,7 +20,7 @@ def _declared(page: Page) -> str:
     return page.get_by_label("Declaration, as JSON").input_value()
 
 
-def test_what_is_typed_into_the_editor_while_a_step_is_answered_stays(page: Page) -> None:
+def test_text_typed_into_the_editor_during_a_step_stays(page: Page) -> None:
     first = page.get_by_role("group", name="Column 1")
     first.get_by_label("Name").fill("a")
     with delayed(page, "**/upload/editor"):
@@ -36,7 +36,7 @@ def test_what_is_typed_into_the_editor_while_a_step_is_answered_stays(page: Page
     assert [column.get("name") for column in json.loads(_declared(page))["columns"]] == ["age", None]
 
 
-def test_a_name_that_is_typed_while_a_files_names_are_taken_over_stays(page: Page) -> None:
+def test_a_name_typed_while_a_files_names_are_loaded_stays(page: Page) -> None:
     with delayed(page, "**/upload/editor"):
         with page.expect_request("**/upload/editor"):
             file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex,income\nf,2\n"}
@@ -46,8 +46,8 @@ def test_a_name_that_is_typed_while_a_files_names_are_taken_over_stays(page: Pag
     expect(page.get_by_role("group", name="Column 1: age")).to_be_visible()
 
 
-def test_steps_that_are_asked_for_at_once_are_all_taken(page: Page) -> None:
-    """The second one's request says what was there before the first one's answer."""
+def test_simultaneous_steps_are_all_executed(page: Page) -> None:
+    """The second request contains the state from before the first answer."""
     with delayed(page, "**/upload/editor"):
         for _ in range(2):
             page.get_by_role("button", name="Add a column").click()
@@ -63,8 +63,8 @@ def test_a_declaration_says_the_last_that_was_filled_in(page: Page) -> None:
     assert json.loads(_declared(page))["budget"] == {"epsilon": 2, "delta": 1e-6}
 
 
-def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, dataset: str) -> None:
-    """A forecast may take a minute, and a file an hour: a button that does nothing is pressed again."""
+def test_a_long_request_shows_its_progress(visitor: Visitor, page: Page, dataset: str) -> None:
+    """A forecast may take a minute, and an upload an hour. Without progress, readers press the button again."""
     file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex\nf\n"}
     page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
     going = page.get_by_role("progressbar", name="Upload in progress")
@@ -85,7 +85,7 @@ def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, datas
     expect(going).to_be_hidden()
 
 
-def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> None:
+def test_a_declaration_typed_while_another_is_loaded_stays(page: Page) -> None:
     with delayed(page, "**/upload/spec"):
         with page.expect_request("**/upload/spec"):
             page.get_by_label("Name").first.fill("hospital")
@@ -97,7 +97,7 @@ def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> No
     assert _declared(page) == '{"name": "mine"}'
 
 
-def test_nothing_is_typed_into_what_a_pasted_declaration_replaces(visitor: Visitor, page: Page) -> None:
+def test_fields_that_a_pasted_declaration_replaces_are_inert(visitor: Visitor, page: Page) -> None:
     page.locator("summary", has_text="File format").click()
     page.locator("#dialect-delimiter").fill(";")  # which the pasted one does not say
     page.locator("#dialect-delimiter").blur()
@@ -120,7 +120,7 @@ def test_nothing_is_typed_into_what_a_pasted_declaration_replaces(visitor: Visit
     visitor.check()
 
 
-def test_what_is_typed_into_a_jobs_form_while_its_fields_come_stays(visitor: Visitor, dataset: str) -> None:
+def test_text_typed_into_a_jobs_form_while_its_fields_are_loaded_stays(visitor: Visitor, dataset: str) -> None:
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=model")
     epsilon = page.get_by_label("Epsilon", exact=False).first

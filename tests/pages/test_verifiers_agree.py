@@ -51,7 +51,9 @@ from tests.support.receipts import KEY, KEYS, MODEL, make
 from tests.support.tampering import changes, ledger_of, tampered, valid_ledgers
 
 LEDGERS = valid_ledgers()
-OTHERS = list({(entry.kind, str(entry.body)): entry for entries in LEDGERS.values() for entry in entries}.values())
+DISTINCT_ENTRIES = list(
+    {(entry.kind, str(entry.body)): entry for entries in LEDGERS.values() for entry in entries}.values()
+)
 # For each refusal by Python that needs an accountant, a part of the statement of the pages that it is not checked.
 NOT_CHECKED = {
     "charges less than its outside mechanism costs": "each outside release is charged at least the cost of its event",
@@ -90,7 +92,7 @@ def test_the_pages_list_every_difference_between_both_verifiers() -> None:
 
 
 def test_every_kind_of_entry_and_every_mechanism_is_changed() -> None:
-    assert {entry.kind for entry in OTHERS} == {*get_args(EntryKind)}
+    assert {entry.kind for entry in DISTINCT_ENTRIES} == {*get_args(EntryKind)}
     mechanisms = {query["mechanism"] for stated, _ in DOCUMENTS.values() for query in stated.get("queries", ())}
     names = {field.default for mechanism in get_args(Mechanism) for field in fields(mechanism) if field.name == "name"}
     assert mechanisms | {"gaussian", "laplace"} == names
@@ -108,7 +110,7 @@ def refusal(entries: Sequence[Entry]) -> str | None:
 @pytest.mark.parametrize("name", LEDGERS)
 def test_a_changed_ledger_is_refused_by_both_or_by_neither(ledger: Module, name: str) -> None:
     """An entry is added, left out, repeated, moved or of another kind, or one of its fields has another value."""
-    cases = [LEDGERS[name], *tampered(LEDGERS[name], OTHERS)]
+    cases = [LEDGERS[name], *tampered(LEDGERS[name], DISTINCT_ENTRIES)]
     answers = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
     assert "error" not in answers[0]
     verdicts = Counter[bool]()
@@ -203,10 +205,10 @@ def receipt_refusal(text: str, entries: list[Entry] | None) -> str | None:
     """Return why Python refuses the document; None if it holds."""
     try:
         document = receipt.read(text)
-        found = verify_receipt(document, KEYS, entries) if entries else receipt.verify(document, KEYS)
+        result = verify_receipt(document, KEYS, entries) if entries else receipt.verify(document, KEYS)
     except ReceiptInvalid as error:
         return str(error)
-    return found.reason
+    return result.reason
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -218,8 +220,8 @@ def test_a_changed_receipt_is_refused_by_both_or_by_neither(page: Module, name: 
         changed = (stated | {"queries": queries} for queries in changes(stated["queries"]))
     texts = [signed(each) for each in (stated, *changed) if isinstance(each, dict)]
     files = [] if entries is None else [to_lines(entries).decode()]
-    found = page.answers("found", [[[text, *files], json.dumps(KEYS)] for text in texts])
-    for i, (text, answer) in enumerate(zip(texts, found, strict=True)):
+    page_results = page.answers("found", [[[text, *files], json.dumps(KEYS)] for text in texts])
+    for i, (text, answer) in enumerate(zip(texts, page_results, strict=True)):
         assert answer.get("error", "Invalid") == "Invalid", answer
         holds = "error" not in answer and answer["value"]["holds"]
         reason = receipt_refusal(text, entries)

@@ -9,7 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
+from app.ledger import checkpoints
 from app.main import create_app
+from app.operations import readiness
 from app.persistence.clock import Clock
 from app.settings import Settings
 from tests.support import compiled
@@ -22,6 +24,15 @@ from tests.support.service import STEWARD, UNHURRIED, Service
 compiled.share()
 
 MakeService = Callable[..., AbstractContextManager[Service]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _undisturbed() -> Iterator[None]:
+    """Keep servers from settling expired sessions in the middle of a test, and from reporting a slow database."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "FIRST_SECONDS", 10 * PATIENCE)
+        patch.setattr(readiness, "_CHECK_TIMEOUT_SECONDS", PATIENCE)
+        yield
 
 
 @contextmanager

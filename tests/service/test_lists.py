@@ -92,7 +92,7 @@ def test_jobs_are_filtered_by_request_and_result(full: tuple[Service, list[str]]
         ({"analyst": "lea", "dataset": second}, whole[:1]),
         ({"since": middle}, whole[:2]),
         ({"until": middle}, whole[2:]),
-        ({"since": middle[:10]}, whole),
+        ({"since": whole[-1]["created_at"][:10]}, whole),
         ({"until": "2024-02-29"}, []),
     ):
         assert _listed(service, "/v1/jobs", **query) == expected, query

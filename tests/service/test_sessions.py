@@ -11,11 +11,10 @@ import sqlalchemy as sa
 from accounting.records import session_receipt
 from accounting.records.chain import Entry
 from accounting.records.offline import verify_ledger, verify_receipt
-from app.ledger import audit, checkpoints
+from app.ledger import audit
 from app.persistence.tables import sessions
 from tests.service.conftest import MakeService
 from tests.support.clocks import FastClock
-from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
 
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
@@ -34,12 +33,6 @@ class MovableClock(FastClock):
 
     def wall(self) -> float:
         return FastClock.wall(self) + self.moved
-
-
-@pytest.fixture(autouse=True)
-def _without_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the server settles expired sessions five seconds after its start, at any point of a test."""
-    monkeypatch.setattr(checkpoints, "FIRST_SECONDS", PATIENCE)
 
 
 @pytest.fixture

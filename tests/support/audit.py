@@ -43,7 +43,7 @@ def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
 
 
 def beyond(plan: Plan) -> Beyond:
-    """Beyond what is certified of a plan, at the worst delta."""
+    """Return by how much measured epsilons exceed the certified ones of a plan, at the worst delta."""
     promised = {delta: certify(plan, delta)[0] for delta in DELTAS}
     return lambda first, second, alarm: max(
         epsilon_lower_bound(first, second, d, alarm) - e for d, e in promised.items()
@@ -51,7 +51,7 @@ def beyond(plan: Plan) -> Beyond:
 
 
 def source(seed: int, which: int) -> Noise:
-    """The randomness of one dataset's runs."""
+    """Return the randomness of one dataset's runs."""
     return Noise(SeededBits(2 * seed + which))
 
 

@@ -178,7 +178,7 @@ def find_chromium(downloaded: str) -> str | None:
 
 
 def _is_missing() -> bool:
-    """Return whether the tests of the pages would find no browser."""
+    """Return whether the tests of the pages find no browser."""
     with sync_playwright() as playwright:
         return find_chromium(playwright.chromium.executable_path) is None
 

@@ -12,7 +12,7 @@ from app.wire import JobRequest, StatisticRequest, TuningRequest
 
 
 class InlineCalculators:
-    """Answers as the service's own process would, without a process."""
+    """A substitute for the service's calculating process that answers in this process."""
 
     def start(self) -> None:
         """There is nothing to start."""

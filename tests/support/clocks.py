@@ -9,7 +9,7 @@ _WALL, _TICKS = time.time(), time.monotonic()
 
 
 class SetClock:
-    """Stands still until it is told to go on.
+    """A clock that stands still until a test advances it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class FastClock:
 
 
 class HeldClock(SetClock):
-    """Stands still until it is told to go on, and lets those who wait for it look again and again meanwhile."""
+    """A clock that stands still until a test advances it, while waiting threads check it repeatedly."""
 
     def __init__(self) -> None:
         super().__init__()

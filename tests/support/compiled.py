@@ -10,7 +10,7 @@ _COMPILED: dict[Any, Any] = {}
 
 
 def share() -> None:
-    """From here on engines have one cache, in which two dialects of a class are the same one."""
+    """Let all engines share one cache, in which dialects of one class are equal."""
     DefaultDialect.__eq__ = lambda self, other: type(self) is type(other)  # type: ignore[method-assign]
     DefaultDialect.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
     sa.create_engine = partial(sa.create_engine, execution_options={"compiled_cache": _COMPILED})

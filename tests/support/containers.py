@@ -27,7 +27,7 @@ Make = Callable[[Sequence[Any]], Any]
 
 
 class Hostile:
-    """A value that raises whatever it is asked."""
+    """A value that raises an error at every operation."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -103,7 +103,7 @@ class Kind:
 
 
 def objects(values: Sequence[Any]) -> Any:
-    """An array of these objects, into none of which NumPy looks."""
+    """Return an array of these objects, which NumPy does not convert."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 

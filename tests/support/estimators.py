@@ -15,7 +15,7 @@ from solvers.methods import OutputPerturbation
 
 
 class KnownLabels(PrivateLogisticRegression):
-    """An estimator that declares the labels of each check, as a user who knows them would."""
+    """An estimator that declares the labels of each check, as a user who knows them does."""
 
     def _declared(self, y: Any) -> Any:
         return in_order(np.unique(y)[:4])
@@ -29,7 +29,7 @@ class KnownSides(PrivateLinearSVC):
 
 
 def declared(name: str) -> Any:
-    """The estimator of that name, with what the checks' data call for declared, and a method that is quick."""
+    """Return the estimator of that name, with declarations that fit the checks' data, and a fast method."""
     facts: Any = {"epsilon": 100.0, "delta": 1e-2, "bounds": (-10, 10), "method": OutputPerturbation(steps=4)}
     ends: Any = {"target_bounds": (-10, 10)}
     match name:

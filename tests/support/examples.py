@@ -139,7 +139,7 @@ def _ask_for_releases(story: Story, dataset: str) -> None:
 
 
 def _without_secrets(node: Any) -> Any:
-    """Tokens end with the service that made them, and are shown to nobody all the same."""
+    """Replace all tokens. They are invalid after the test, but must not be shown."""
     match node:
         case dict():
             return {k: "purse_" + "x" * 43 if k == "token" else _without_secrets(v) for k, v in node.items()}

@@ -44,7 +44,7 @@ class Found:
     failures: dict[str, str] = field(default_factory=dict)
 
     def add(self, event: events.ScenarioFinished) -> None:
-        """One scenario's requests, answers and failed checks."""
+        """Add one scenario's requests, answers and failed checks."""
         recorder = event.recorder
         self.calls[event.phase.value] += len(recorder.interactions)
         for interaction in recorder.interactions.values():
@@ -124,7 +124,7 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
 
     @schema.hook
     def after_call(_context: Any, case: Any, response: Any) -> None:
-        """A rotation ends the token that it names, which the tool takes for one that was just made."""
+        """Note that a rotation ends the token that it names, which the tool treats as a new one."""
         if case.path.endswith("/rotate") and response.status_code == 201:
             ended_tokens.add(case.path_parameters["token_id"])
 
@@ -167,7 +167,7 @@ def _running(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _exemplified(document: Schema, dataset: str) -> Schema:
-    """The document with requests that go well, which are tried as they stand and changed in one place or another."""
+    """Return the document with valid requests as examples, which are sent unchanged and with one change."""
     bodies_of_jobs = [JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": steps}} for steps in (3, 0)]
     bodies_of_jobs += [{"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}]
     event = {"type": "GaussianDpEvent", "noise_multiplier": 1000.0}

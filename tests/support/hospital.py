@@ -21,7 +21,7 @@ UNIT: dict[str, Any] = {"column": "patient", "max_rows": 3}
 
 
 def stays(patients: int = 300, intensive: str = "{}") -> bytes:
-    """Two stays of each patient; one in fifty costs nothing that is known."""
+    """Return a file with two stays of each patient. One stay in fifty has no cost."""
     lines = ["patient;name;aufnahme;alter;kosten;station;intensiv"]
     for i in range(2 * patients):
         station = COLUMNS[3]["categories"][i % 3]

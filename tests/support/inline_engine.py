@@ -11,7 +11,7 @@ class Stopped(BaseException):
 
 
 class InlineEngine:
-    """Runs `app.worker.execute.run` as a Dask worker would, without Dask.
+    """An engine that runs `app.worker.execute.run` like a Dask worker, without Dask.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def relinked(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def rewritten() -> list[Entry]:
-    """History told anew, every hash computed again: a smaller charge."""
+    """Return the ledger with a smaller charge and all hashes recomputed."""
     cheaper = replace(LEDGER[1], body=LEDGER[1].body | {"cost": ["1"]})
     return relinked([LEDGER[0], cheaper, *LEDGER[2:]])
 

@@ -20,7 +20,7 @@ SCHEDULER = "scheduler"
 
 
 class Installation:
-    """Real processes on one home, each with a log of its own in the folder.
+    """Real processes on one home, each with its own log in the folder.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Installation:
         return self.folder / f"scratch-{machine}"
 
     def start(self) -> None:
-        """Whatever does not run: returns when every server is ready."""
+        """Start all processes that do not run, and wait until every server is ready."""
         if self.machines and not self.lives(SCHEDULER):
             self._run(SCHEDULER, SCHEDULER, "--port", str(self.port))
         for machine in self.machines:
@@ -78,7 +78,7 @@ class Installation:
                 server.start()
 
     def work(self, machine: str = "worker-1") -> None:
-        """A machine with no patience: what runs when it is told to stop is handed back at its next answer."""
+        """Start a machine without a grace period: at its stop, a running job is returned at its next answer."""
         (self.home / "datasets").mkdir(parents=True, exist_ok=True)
         places = ("--data", str(self.home / "datasets"), "--scratch", str(self.scratch(machine)))
         self._run(machine, "worker", "--scheduler", self.address, *places, "--patience", "0")

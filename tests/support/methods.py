@@ -39,7 +39,7 @@ SUMMARY = FOLDER / "README.md"
 
 
 def page(method: str, curves: Curves) -> str:
-    """A method's page: its prose as it is, and below the line what is so."""
+    """Return a method's page: its prose unchanged, and the generated sections below the line."""
     code = METHODS[method]
     prose = (FOLDER / f"{method}.md").read_text().partition(BELOW)[0].rstrip()
     sections = [*_takes(code), *_parameters(code), *_measured(method, curves), *_read_on(method)]
@@ -54,7 +54,7 @@ def pictures(curves: Curves) -> dict[str, str]:
 
 
 def summary() -> str:
-    """Return the page that compares all methods: its prose as it is, and below the line what each of them supports."""
+    """Return the page that compares all methods: its prose unchanged, and the generated table below the line."""
     prose = SUMMARY.read_text().partition(BELOW)[0].rstrip()
     return "\n".join([prose, "", BELOW, "", *_support(), ""])
 

@@ -71,7 +71,7 @@ def margins(X: Vector, w: Vector, columns: Columns | None = None) -> Vector:
 
 
 def added(rows: Vector) -> Vector:
-    """One row after the other."""
+    """Return the sum of the rows, added in their order."""
     total = np.zeros(rows.shape[1])
     for row in rows:
         total += row
@@ -79,7 +79,7 @@ def added(rows: Vector) -> Vector:
 
 
 def weighed(p: list[float], label: int, allowed: float) -> list[float]:
-    """A row's slopes for softmax from its margins, and no longer than allowed, as `softmax_sum` says."""
+    """Return a row's slopes for softmax from its margins, shortened to the limit, as in `softmax_sum`."""
     p = [kernels.exp(m - max(p)) for m in p]
     mass = reduce(add, p)  # one after the other: `sum` compensates, from Python 3.12 on
     p = [chance / mass for chance in p]
@@ -91,7 +91,7 @@ def weighed(p: list[float], label: int, allowed: float) -> list[float]:
 
 
 class Unfolded:
-    """The compiled loops' places taken by plain ones that read no record: they have the rows, unfolded.
+    """Plain loops on the unfolded rows, as substitutes for the compiled loops on records.
 
     What knows no record (a point in the inner order, a loss's slope) and what a frame keeps of each (its inverse norm)
     stays compiled.

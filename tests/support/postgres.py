@@ -30,11 +30,11 @@ _OPTIONS = {
 
 
 class NoPostgres(Exception):
-    """Neither the system's programs run here, nor the wheel's; the message says why."""
+    """Raised if neither the system's programs nor the wheel's run here. The message states why."""
 
 
 def start_cluster(below: Path | None = None) -> "Cluster":
-    """A server that runs, its folder below that one; `NoPostgres` if none can."""
+    """Start a server with its folder below that one. Raise `NoPostgres` if no server can start."""
     why = []
     for folder in _programs():
         try:
@@ -57,7 +57,7 @@ def _programs() -> Iterator[Path]:
 
 
 class Cluster:
-    """One server process and its folder, reached by a Unix socket in there. Never as root, which PostgreSQL refuses.
+    """One server process with its folder, which contains its socket. PostgreSQL does not run as root.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Cluster:
 
     @property
     def data(self) -> Path:
-        """What a backup of it copies."""
+        """The folder that a backup copies."""
         return self.home / "data"
 
     def _run(self, program: str, *arguments: str) -> bytes:
@@ -99,7 +99,7 @@ class Cluster:
         return own_program if own_program.exists() else Path(system_program) if system_program else None
 
     def start(self) -> None:
-        """Returns when it answers; after a kill, once the orphans of the one before are gone."""
+        """Start the server and wait until it answers. After a kill, wait for the end of old processes."""
         deadline = time.monotonic() + PATIENCE
         while not self._has_started():
             assert time.monotonic() < deadline, self.log()
@@ -174,5 +174,5 @@ class Cluster:
         return self.url(name)
 
     def log(self) -> str:
-        """What it has written."""
+        """Return the text of its log."""
         return (self.home / "log").read_text(errors="replace")[-5000:]

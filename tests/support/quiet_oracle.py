@@ -48,7 +48,7 @@ class QuietOracle:
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> None:
-        """None: every answer is asked for."""
+        """Return None, because every answer is queried."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         raise NotImplementedError(query)

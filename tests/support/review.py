@@ -215,7 +215,7 @@ def page() -> str:
 
 
 def _base(run: Any) -> type[Any]:
-    """Return the base class of a run, which says which oracle it opens."""
+    """Return the base class of a run, which determines its oracle."""
     return next(base for base in ORACLES if isinstance(run, base))
 
 
@@ -224,7 +224,7 @@ def _base_of(method: str) -> type[Any]:
 
 
 def _group(title: str, every: dict[str, set[str]], core: set[str]) -> list[str]:
-    """Return the tables of methods with one oracle: what all of them need beside the core, then each method's own."""
+    """Return the tables of methods with one oracle: their common modules besides the core, then those of each."""
     common = [
         module for module in ANSWER if all(module in modules for modules in every.values()) and module not in core
     ]

@@ -39,7 +39,7 @@ SEARCHED_FILES = {"source/CHANGELOG.md", "source/CONTRIBUTING.md", "source/SECUR
 
 
 class NoTags(Extension):  # type: ignore[misc]
-    """Every < is one."""
+    """A Markdown extension that treats every < as text."""
 
     def extendMarkdown(self, md: Markdown) -> None:
         """Nothing is read as HTML."""
@@ -55,7 +55,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
-    """README.md as the first page; then whatever its pages, and those added, link to outside of docs/."""
+    """Add README.md as the first page, and all files outside of docs/ to which pages link."""
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
     for name, text in reference.pages().items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
@@ -125,7 +125,7 @@ def _filled(item: Any, named: set[str]) -> Any:
 
 
 def _place(page: str, link: str) -> tuple[str, Path] | None:
-    """Where on the site a link of this page leads, and to what; None of an address and of what is not there."""
+    """Return the page and the file to which a link leads, or None for other sites and missing files."""
     target = Path(os.path.normpath(_home(page).parent / link))
     if "://" in link or not target.exists() or not target.is_relative_to(ROOT):
         return None

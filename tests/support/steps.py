@@ -244,7 +244,7 @@ STEPS: dict[str, Step] = {
 
 
 def everything_ends(world: World) -> None:
-    """Take every job to its end, as the next server would, and check the books."""
+    """Take every job to its end, as the next server does, and check the books."""
     world.expire()
     while (claim := world.claim()) is not None:
         assert world.end(claim)

@@ -132,22 +132,22 @@ def changes(value: Any) -> Iterator[Any]:
         yield value[::-1]
 
 
-def tampered(entries: Sequence[Entry], others: Sequence[Entry]) -> Iterator[list[Entry]]:
+def tampered(entries: Sequence[Entry], foreign_entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     """Yield the ledger with one change of an entry, or of the order of entries, and all hashes computed again.
 
     Parameters
     ----------
-    others : entries that are inserted at each place
+    foreign_entries : entries that are inserted at each position
     """
     for i, entry in enumerate(entries):
-        before, after = entries[:i], entries[i + 1 :]
+        earlier, later = entries[:i], entries[i + 1 :]
         bodies = (body for body in changes(entry.body) if isinstance(body, dict))
         changed = [replace(entry, body=body) for body in bodies]
         changed += [replace(entry, kind=kind) for kind in (*get_args(EntryKind), "other", "toString")]
-        yield from (relinked([*before, each, *after]) for each in changed)
-        yield relinked([*before, *after])
-        yield relinked([*before, *after[:1], entry, *after[1:]])
-        yield from (relinked([*before, entry, other, *after]) for other in (entry, *others))
+        yield from (relinked([*earlier, each, *later]) for each in changed)
+        yield relinked([*earlier, *later])
+        yield relinked([*earlier, *later[:1], entry, *later[1:]])
+        yield from (relinked([*earlier, entry, inserted, *later]) for inserted in (entry, *foreign_entries))
 
 
 def _near(value: Any) -> list[Any]:

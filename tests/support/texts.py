@@ -34,7 +34,7 @@ _HIDDEN_TAGS = frozenset(("pre", "script", "style"))
 
 
 def of_help() -> Prose:
-    """Return the figures of what `--help` of every command says, without examples."""
+    """Return the figures of the help of every command, without examples."""
     return _of(dict.fromkeys(text for command in _commands(_program()) for text in _help(command)))
 
 

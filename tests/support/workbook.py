@@ -24,7 +24,7 @@ class Fault(str):
 
 
 def workbook(file: Path, sheets: Mapping[str, Rows]) -> Path:
-    """Writes these sheets: text, numbers, truths, dates and times; None is no cell."""
+    """Write these sheets of texts, numbers, booleans, dates and times. None leaves a cell out."""
     numbered = list(enumerate(sheets, start=1))
     named = "".join(f'<sheet name={quoteattr(name)} sheetId="{i}" r:id="r{i}"/>' for i, name in numbered)
     places = [(f"r{i}", "worksheet", f"worksheets/sheet{i}.xml") for i, _ in numbered] + [("s", "styles", "styles.xml")]

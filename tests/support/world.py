@@ -219,7 +219,7 @@ def request(dataset: str, **changes: Any) -> JobRequest:
 
 
 def output(claim: Claim) -> str:
-    """What a worker would hand back: some coefficients, and a transcript of the whole plan."""
+    """Return the output of a worker: some coefficients, and a transcript of the whole plan."""
     return _output(claim.spec)
 
 
@@ -251,7 +251,7 @@ def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> No
 def check_books(
     database: Database, keys: Jwks, recompute: bool = True, balanced: dict[str, Any] | None = None
 ) -> Counter[str]:
-    """No budget is lost or spent twice; one release and one receipt for each done job, none for any other.
+    """Check that no budget is lost or spent twice, and that exactly the done jobs have one release and one receipt.
 
     Each session is reserved once, and settled once when it has ended.
 

@@ -80,8 +80,8 @@ def test_anything_else_is_refused_and_nothing_else_is_raised(document: Any) -> N
 
 
 def test_the_largest_plan_reads_back() -> None:
-    planned = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
-    assert plan_from_json(plan_to_json(Plan(planned))) == Plan(planned)
+    queries = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
+    assert plan_from_json(plan_to_json(Plan(queries))) == Plan(queries)
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,8 @@ def test_answers_on_datasets_that_take_turns_stay_below_the_composition() -> Non
     q, c = 0.3, 1.0
     x, step = np.linspace(-9.0, 11.0, 1501, retstep=True)
     base, shifted, twice_shifted = (normal(x, mean) for mean in (0.0, c, 2 * c))
-    with_record = np.array(
-        [(1 - q) * base + q * twice_shifted, (1 - q) * base + q * shifted]
-    )  # worst from the record to null
+    # The worst case from the record to the null record.
+    with_record = np.array([(1 - q) * base + q * twice_shifted, (1 - q) * base + q * shifted])
     with_null = np.array([base, (1 - q) * base + q * shifted])  # the worst from null to the record, in this order
     losses = NullBatchLoss(q, c), NullBatchLoss(q, c, mirrored=True)
     pmfs = [guard.pessimistic_pmf(*loss.masses(2e-3)).self_compose(2) for loss in losses]

@@ -47,12 +47,12 @@ def exact(epsilon: float, a: float, curve: str) -> mpmath.mpf:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_curves_are_rounded_up_and_close(epsilon: float) -> None:
     with mpmath.workdps(50):
-        response = randomized_response.renyi(epsilon, ORDERS)
-        noise = Laplace().curves(2 / epsilon).rdp(ORDERS)
+        response_curve = randomized_response.renyi(epsilon, ORDERS)
+        laplace_curve = Laplace().curves(2 / epsilon).rdp(ORDERS)
         for i, a in enumerate(ORDERS):
             for value, truth, room in (
-                (response[i], exact(epsilon, a, "response"), 2e-9),
-                (noise[i], exact(epsilon, a, "laplace"), 1e-4),
+                (response_curve[i], exact(epsilon, a, "response"), 2e-9),
+                (laplace_curve[i], exact(epsilon, a, "laplace"), 1e-4),
             ):
                 assert truth <= value * (1 + 1e-15)
                 assert value <= min(truth * (1 + room), epsilon * (1 + 1e-12))
@@ -90,8 +90,8 @@ def test_the_gaussian_pair_dominates_randomized_response(epsilon: float) -> None
     mu = randomized_response.gdp(epsilon)
     x = np.linspace(1e-6, 1 - 1e-6, 2001)
     gaussian = stats.norm.cdf(stats.norm.isf(x) - mu)
-    response = np.maximum(np.maximum(0.0, 1 - np.exp(epsilon) * x), np.exp(-epsilon) * (1 - x))
-    assert np.all(gaussian <= response + 1e-12)
+    trade_off = np.maximum(np.maximum(0.0, 1 - np.exp(epsilon) * x), np.exp(-epsilon) * (1 - x))
+    assert np.all(gaussian <= trade_off + 1e-12)
     corner = 1 / (1 + math.exp(epsilon))
     assert stats.norm.cdf(stats.norm.isf(corner) - mu) == pytest.approx(corner, rel=1e-6)
     assert randomized_response.epsilon_of_gdp(mu) == pytest.approx(epsilon, rel=1e-6)

@@ -58,11 +58,11 @@ def test_it_ends_just_below_the_target(name: str, close: float) -> None:
 
 def test_a_smooth_share_takes_few_evaluations_also_from_points_of_a_similar_one() -> None:
     counted = CountedShare(SMOOTH["a bend"])
-    begin = largest(counted, 1.0, 3e-2)
+    first_result = largest(counted, 1.0, 3e-2)
     assert counted.times <= 4
     finer = CountedShare(lambda total: 0.94 * SMOOTH["a bend"](total) * total**0.02)
-    result = largest(finer, begin.total, CLOSE, begin.points)
-    assert 1 - CLOSE <= finer.share(result.total) <= 1
+    next_result = largest(finer, first_result.total, CLOSE, first_result.points)
+    assert 1 - CLOSE <= finer.share(next_result.total) <= 1
     assert finer.times <= 4  # the last of them is the one that counted here
 
 
@@ -73,17 +73,17 @@ def scaled(by: float) -> CountedShare:
 @pytest.mark.parametrize("by", np.linspace(0.4, 2.5, 20))
 def test_the_points_of_a_rough_search_lead_the_next_search(by: float) -> None:
     """The slope of the first share, moved to the point of the second one, also serves the third share."""
-    share, next_share, last = scaled(by), scaled(0.999 * by), scaled(0.99902 * by)
-    begin = largest(share, 1.0, 0.1, rough=True)
-    assert 0.95 - 1e-12 <= share.share(begin.total) <= 1.05 + 1e-12
-    next_result = largest(next_share, begin.total, 4e-3, begin.points, rough=True)
+    share, next_share, last_share = scaled(by), scaled(0.999 * by), scaled(0.99902 * by)
+    first_result = largest(share, 1.0, 0.1, rough=True)
+    assert 0.95 - 1e-12 <= share.share(first_result.total) <= 1.05 + 1e-12
+    next_result = largest(next_share, first_result.total, 4e-3, first_result.points, rough=True)
     assert abs(next_share.share(next_result.total) - 1) <= 2e-3 + 1e-12
     assert next_result.points[-1][0] == pytest.approx(math.log(next_result.total), abs=1e-12)
     # One point of its own does not define a slope, so the search keeps those of the first share.
     assert len(next_result.points) == next_share.times + (share.times if next_share.times == 1 else 0)
-    end = largest(last, next_result.total, CLOSE, next_result.points)
-    assert 1 - CLOSE <= last.share(end.total) <= 1
-    assert last.times == 1 or share.times == 1  # one point has no slope
+    last_result = largest(last_share, next_result.total, CLOSE, next_result.points)
+    assert 1 - CLOSE <= last_share.share(last_result.total) <= 1
+    assert last_share.times == 1 or share.times == 1  # one point has no slope
 
 
 def test_a_rough_search_may_end_above_and_no_other() -> None:

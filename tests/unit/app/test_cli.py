@@ -113,8 +113,8 @@ def test_the_overview_fits_one_screen_and_has_every_command_that_is_not_hidden(r
     assert len(lines) <= 47
     assert max(map(len, lines)) <= 100
     assert "..." not in out
-    listed = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert sorted(listed) == sorted(name for name, command in PROGRAM.commands.items() if not command.hidden)
+    command_names = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(command_names) == sorted(name for name, command in PROGRAM.commands.items() if not command.hidden)
     assert [line for line in lines if line in SECTIONS] == list(SECTIONS)
 
 
@@ -169,9 +169,9 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     assert job["state"] == "done"
     assert _document(run("budget", dataset["id"], "--json"))["jobs"] == 1
     assert job["id"] in [item["id"] for item in _document(run("jobs", "list", "--json"))]
-    (listed,) = (line for line in run("jobs", "list")[1].splitlines() if line.startswith(job["id"]))
-    assert listed.split()[-4:] == ["done", "0.5", f"{100 * job['share']:.3g}", "%"]
-    assert name in listed
+    (job_line,) = (line for line in run("jobs", "list")[1].splitlines() if line.startswith(job["id"]))
+    assert job_line.split()[-4:] == ["done", "0.5", f"{100 * job['share']:.3g}", "%"]
+    assert name in job_line
     assert _document(run("jobs", "wait", job["id"], "--json"))["state"] == "done"
     chosen = ("--state", "done", "--dataset", name, "--method", job["quote"]["method"]["name"], "--oldest-first")
     assert [item["id"] for item in _document(run("jobs", *chosen, "--json"))] == [job["id"]]
@@ -258,8 +258,8 @@ def test_a_session_is_opened_recorded_closed_and_receipted(run: Run, tmp_path: P
     assert sampled["noise_multiplier"] == sampled["plan"][0]["event"]["event"]["noise_multiplier"]
     plan.write_text(json.dumps([{"type": "LaplaceDpEvent", "noise_multiplier": 30.0}]))
     assert _document(run("sessions", "open", "clinic", "--events", str(plan), "--lifetime", "60", "--json"))["id"]
-    code, listed, _ = run("sessions", "--dataset", "clinic")
-    assert (code, listed.count("sess_"), "5 of 12" in listed) == (0, 3, True)
+    code, printed, _ = run("sessions", "--dataset", "clinic")
+    assert (code, printed.count("sess_"), "5 of 12" in printed) == (0, 3, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--epsilon", "1", "--gaussian", "4"), ("--gaussian", "4", "--delta", "1e-6")])
@@ -305,29 +305,29 @@ def test_statistics_are_priced_released_printed_drawn_and_receipted(run: Run, na
     price = _document(run("stats", "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "counts", "bins": 4}, True)
     out, drawing = tmp_path / "counts.json", tmp_path / "ages.svg"
-    code, out_text, _ = run(
+    code, printed, _ = run(
         "stats", "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--out", str(out), "--svg", str(drawing)
     )
-    assert (code, out_text.count("█") > 0, out_text.count(" to ")) == (0, True, 4)
+    assert (code, printed.count("█") > 0, printed.count(" to ")) == (0, True, 4)
     root = ElementTree.parse(drawing).getroot()
     assert len(root.findall("{*}rect")) == 4
     job = json.loads(out.read_text())["job"]
     receipt = tmp_path / "receipt"
     _document(run("receipt", "get", job, "--out", str(receipt), "--json"))
     assert _document(run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out), "--json"))["holds"]
-    code, out_text, _ = run("stats", "table", name, "sex", "income", "--epsilon", "0.1")
-    assert (code, out_text.count("(other)")) == (0, 2)
-    code, out_text, _ = run("stats", "means", name, "--epsilon", "0.1")
-    assert (code, "age" in out_text, "sex" in out_text) == (0, True, True)
-    response = _document(run("stats", "quantiles", name, "age", "--share", "0.5", "--epsilon", "0.1", "--json"))
-    assert [q["share"] for q in response["result"]["columns"][0]["quantiles"]] == [0.5]
-    code, out_text, _ = run("stats", "quantiles", name, "age", "--epsilon", "0.1")
-    assert (code, len(re.findall(r"\bage\b", out_text))) == (0, 3)  # an identifier may hold these letters
-    code, out_text, _ = run("stats", "covariance", name, "age", "--epsilon", "0.1")
-    assert (code, "1 [1, 1]" in out_text) == (0, True)
+    code, printed, _ = run("stats", "table", name, "sex", "income", "--epsilon", "0.1")
+    assert (code, printed.count("(other)")) == (0, 2)
+    code, printed, _ = run("stats", "means", name, "--epsilon", "0.1")
+    assert (code, "age" in printed, "sex" in printed) == (0, True, True)
+    quantiles = _document(run("stats", "quantiles", name, "age", "--share", "0.5", "--epsilon", "0.1", "--json"))
+    assert [q["share"] for q in quantiles["result"]["columns"][0]["quantiles"]] == [0.5]
+    code, printed, _ = run("stats", "quantiles", name, "age", "--epsilon", "0.1")
+    assert (code, len(re.findall(r"\bage\b", printed))) == (0, 3)  # an identifier may hold these letters
+    code, printed, _ = run("stats", "covariance", name, "age", "--epsilon", "0.1")
+    assert (code, "1 [1, 1]" in printed) == (0, True)
     groups = ("stats", "table1", name, "age", "income", "--by", "sex", "--epsilon", "0.2")
-    code, out_text, _ = run(*groups, "--where", "age >= 30")
-    assert (code, "age >= 30" in out_text, "income = high" in out_text) == (0, True, True)
+    code, printed, _ = run(*groups, "--where", "age >= 30")
+    assert (code, "age >= 30" in printed, "income = high" in printed) == (0, True, True)
     assert "interval width" in run(*groups, "--quote")[1]
     assert run(*groups, "--where", "age")[0] == 2
 
@@ -694,8 +694,8 @@ def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypa
     assert (tmp_path / "home").stat().st_mode & 0o077 == 0
     with live(tmp_path / "home") as running:
         monkeypatch.setenv("PURSE_TOKEN", created["token"])
-        listed = _document(run("token", "list", "--url", running.url, "--json"))
-        assert "me" in [token["name"] for token in listed]
+        tokens = _document(run("token", "list", "--url", running.url, "--json"))
+        assert "me" in [token["name"] for token in tokens]
     monkeypatch.setenv("PURSE_LEASE_SECONDS", "nan")
     code, _, err = run("server", "migrate")
     assert (code, "PURSE_LEASE_SECONDS" in err) == (1, True)

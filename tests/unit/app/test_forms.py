@@ -49,17 +49,17 @@ def test_empty_inputs_are_omitted_from_the_request(forms: Forms) -> None:
 
 def test_an_empty_input_states_the_forms_default(forms: Forms) -> None:
     """A form has no null: an empty choice means all features, but no targets."""
-    declared = _by_name(forms.fields("DatasetSpec", {}, {"targets": ["age"]}))
-    requested = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
-    assert (declared["targets"].default, requested["features"].default) == ("none", "all")
-    assert declared["unit"].hint.endswith("If left empty, single rows are protected.")
+    declaration_fields = _by_name(forms.fields("DatasetSpec", {}, {"targets": ["age"]}))
+    request_fields = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
+    assert (declaration_fields["targets"].default, request_fields["features"].default) == ("none", "all")
+    assert declaration_fields["unit"].hint.endswith("If left empty, single rows are protected.")
 
 
 def test_a_tab_is_entered_as_an_escape_sequence(forms: Forms) -> None:
     """The tab key moves to the next field."""
     values = {"dialect.delimiter": "\\t"}
-    declared = forms.fields("DatasetSpec", values, {"targets": []})
-    assert document(declared)["dialect"] == {"delimiter": "\t"}
+    fields = forms.fields("DatasetSpec", values, {"targets": []})
+    assert document(fields)["dialect"] == {"delimiter": "\t"}
     assert form_values({"dialect": {"delimiter": "\t"}}) == values
 
 
@@ -127,9 +127,9 @@ def test_the_server_of_one_command_has_no_pages(tmp_path: Path) -> None:
 
 def test_names_are_typed_if_there_are_more_than_a_form_lists(forms: Forms) -> None:
     names = [f"column {number}" for number in range(MAX_OPTIONS + 1)]
-    short = _by_name(forms.fields("JobRequest", {}, {"target": names[1:], "features": names[1:]}))
-    assert (short["target"].kind, short["features"].kind) == ("choice", "choices")
+    chosen_fields = _by_name(forms.fields("JobRequest", {}, {"target": names[1:], "features": names[1:]}))
+    assert (chosen_fields["target"].kind, chosen_fields["features"].kind) == ("choice", "choices")
     values = {"target": names[0], "features": f"{names[1]}\n{names[2]}\n", "privacy.epsilon": "0.5"}
-    long = forms.fields("JobRequest", values, {"target": names, "features": names})
-    assert [_by_name(long)[name].options for name in ("target", "features")] == [(), ()]
-    assert document(long) == {"target": names[0], "features": names[1:3], "privacy": {"epsilon": 0.5}}
+    typed_fields = forms.fields("JobRequest", values, {"target": names, "features": names})
+    assert [_by_name(typed_fields)[name].options for name in ("target", "features")] == [(), ()]
+    assert document(typed_fields) == {"target": names[0], "features": names[1:3], "privacy": {"epsilon": 0.5}}

@@ -125,11 +125,11 @@ class TestPrice:
         assert by_default.preparation.name == "private"
         assert "standardized coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
-        for method_name, reason in (
+        for change, reason in (
             ({"preparation": {"name": "declared"}}, "requested"),
             ({"row_norm": 0.5}, "clipped"),
         ):
-            kept_as_declared = quoted(method={"name": "dp_gd"}, **method_name)
+            kept_as_declared = quoted(method={"name": "dp_gd"}, **change)
             assert kept_as_declared.preparation is not None
             assert kept_as_declared.preparation.name == "declared"
             assert reason in kept_as_declared.preparation.reason

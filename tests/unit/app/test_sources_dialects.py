@@ -286,11 +286,13 @@ def test_a_bound_given_as_a_date_is_the_number_of_that_date(date: str, text: str
     declared = {"name": "x", "type": "number", "lower": -1e6 * 86_400, "upper": 1e7 * 86_400, "date": date}
     ends = ("lower", "upper", "default", "origin")
     for end in ends:
-        read = [NumberColumn.model_validate_json(json.dumps(declared | {end: v}), strict=True) for v in (text, number)]
-        assert read[0].model_dump_json() == read[1].model_dump_json()
-        assert getattr(read[0], end) == number
+        columns = [
+            NumberColumn.model_validate_json(json.dumps(declared | {end: v}), strict=True) for v in (text, number)
+        ]
+        assert columns[0].model_dump_json() == columns[1].model_dump_json()
+        assert getattr(columns[0], end) == number
     form = "%Y-%m-%d" + ("T%H:%M:%S" if text.count(":") == 2 else "T%H:%M" if "T" in text else "")
-    assert dates.read([text], form, read[0].date or "days").tolist() == [number]
+    assert dates.read([text], form, columns[0].date or "days").tolist() == [number]
 
 
 @pytest.mark.parametrize(

@@ -398,6 +398,6 @@ def test_replacing_one_record_changes_one_row(
         x, c = zip(*rows, strict=True)
         table = pa.table({"x": pa.array(x, pa.string()), "c": pa.array(c, pa.string())})
         matrices.append(read(tmp_path / name, table, [X, C], row_group_size=8))
-    original_rows, replaced_rows, alone = matrices
+    original_rows, replaced_rows, single_row = matrices
     assert np.array_equal(np.delete(original_rows, place, axis=0), np.delete(replaced_rows, place, axis=0))
-    assert np.array_equal(replaced_rows[[place]], alone)
+    assert np.array_equal(replaced_rows[[place]], single_row)

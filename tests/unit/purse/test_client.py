@@ -888,7 +888,7 @@ def test_the_async_client_works_with_the_application_itself(tmp_path: Path) -> N
             receipt = await job.receipt()
             assert receipt.verify(model=model).holds
             assert (await purse.verify(receipt)).valid
-            assert [listed.id for listed in await purse.jobs.list()] == [job.id]
+            assert [listed_job.id for listed_job in await purse.jobs.list()] == [job.id]
             assert (await purse.datasets.budget(dataset)).jobs == 1
             with pytest.raises(ProblemError) as refused:
                 await purse.jobs.submit(**settings | {"privacy": 1})

@@ -53,10 +53,10 @@ def test_the_error_about_an_unknown_field_lists_the_known_fields(
     model: type[BaseModel], document: dict[str, Any], name: str, some: set[str], suggested: str | None
 ) -> None:
     message, *_ = messages(model, document)
-    wrong, _, answer = message.partition(" Known fields: ")
-    listed, _, suggestion = answer.partition(".")
+    wrong, _, remainder = message.partition(" Known fields: ")
+    known_fields, _, suggestion = remainder.partition(".")
     assert f"`{name}`" in wrong
-    assert some <= set(listed.split(", "))
+    assert some <= set(known_fields.split(", "))
     if suggested is not None:
         assert suggestion == f" Did you mean `{suggested}`?"
 

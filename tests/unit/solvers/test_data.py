@@ -126,15 +126,15 @@ def test_shapes_and_types_must_be_the_problems() -> None:
 @pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, GROUP + 1])
 def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:
     problem = Problem(Squared(), n=n, d=d, row_norm=1.0)
-    every = np.arange(n)
-    assert np.array_equal(np.concatenate([every[rows] for rows in slices(n, d)]), every)
+    all_rows = np.arange(n)
+    assert np.array_equal(np.concatenate([all_rows[rows] for rows in slices(n, d)]), all_rows)
     assert max(rows.stop - rows.start for rows in slices(n, d)) <= unfolded_rows(d) <= max(BLOCK, d)
     limit = block_rows(problem)
     assert limit <= min(GROUP, max(BLOCK, d))
-    for places in (slice(0, n), every, slice(n // 3, n), every[n // 3 :: 2]):
-        listed = [(group, every[own]) for group, own in pieces(places, limit)]
-        assert np.array_equal(np.concatenate([own for _, own in listed]), every[places])
-        assert all(0 < len(own) <= limit and (own // GROUP == group).all() for group, own in listed)
+    for places in (slice(0, n), all_rows, slice(n // 3, n), all_rows[n // 3 :: 2]):
+        rows_by_group = [(group, all_rows[own]) for group, own in pieces(places, limit)]
+        assert np.array_equal(np.concatenate([own for _, own in rows_by_group]), all_rows[places])
+        assert all(0 < len(own) <= limit and (own // GROUP == group).all() for group, own in rows_by_group)
     ((_, nothing),) = pieces(np.empty(0, dtype=np.int64), limit)
     assert not isinstance(nothing, slice)
     assert not len(nothing)

@@ -349,9 +349,9 @@ def _fresh(program: str, environment: dict[str, str]) -> list[int]:
 @pytest.mark.slow
 def test_the_import_loads_all_loops_from_the_cache() -> None:
     """A first call compiles nothing, so no job compiles, because a worker imports this module as it starts."""
-    here = len(kernels.ENTRIES)  # compiled here unless the cache has them
+    loop_count = len(kernels.ENTRIES)  # compiled here unless the cache has them
     hits, misses, count, formula_hits, formulas = _fresh(_FRESH, {n: v for n, v in os.environ.items() if "NUMBA" in n})
-    assert (hits, misses, count, formula_hits) == (here, 0, here, formulas)
+    assert (hits, misses, count, formula_hits) == (loop_count, 0, loop_count, formulas)
 
 
 @pytest.mark.slow

@@ -78,8 +78,8 @@ def test_arguments_of_another_type_are_refused(file: Path) -> None:
 
 def _with_other_sources(file: Path, copy: Path) -> Path:
     shutil.copy(file, copy)
-    listed = file.with_suffix(".json").read_text()
-    copy.with_suffix(".json").write_text(listed.replace('"sources": "', '"sources": "0'))
+    description = file.with_suffix(".json").read_text()
+    copy.with_suffix(".json").write_text(description.replace('"sources": "', '"sources": "0'))
     return copy
 
 

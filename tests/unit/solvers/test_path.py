@@ -41,7 +41,7 @@ def test_the_weight_is_the_mean_of_its_prior_and_of_noisy_answers() -> None:
     assert weight.value == pytest.approx((1 * 4 + (1 + 2 / 2) * 2 / 9) / (4 + 2 / 9))
 
 
-def test_coordinates_that_l1_does_not_pull_leave_its_weight() -> None:
+def test_coordinates_that_l1_does_not_pull_do_not_change_its_weight() -> None:
     weight = L1Weight(1.0, 0.5, 1.0)
     weight.learn(np.array([100.0, -100.0]), np.zeros(2))
     assert weight.value == 1.0
