@@ -44,10 +44,10 @@ _CONSTANT_MODEL = (
     "so the model will be a constant. Use fewer features, merge categories, or raise epsilon."
 )
 _SPARSE_ROWS = (
-    "If most numbers of a row are 0, such as counts of words, set row_norm and leave the method to auto, which then "
-    "chooses one whose noise grows with row_norm. The default is {bound:.3g}, the norm of the longest row that the "
-    "declared columns allow. A row with m ones has the norm sqrt(m + 1), about 8 for m = 60. Take the norm of a "
-    "typical row from public knowledge. A smaller row_norm makes probabilities too extreme."
+    "If most numbers of a row are 0, such as counts of words, and no class is rare, set row_norm and leave the method "
+    "to auto, which then chooses one whose noise grows with row_norm. The default is {bound:.3g}, the norm of the "
+    "longest row that the declared columns allow. A row with m ones has the norm sqrt(m + 1), about 8 for m = 60. Take "
+    "the norm of a typical row from public knowledge. A smaller row_norm makes probabilities too extreme."
 )
 _TOO_LONG = "The receipt states everything that runs, and would be too long to sign: use fewer candidates or columns."
 
