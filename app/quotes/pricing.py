@@ -43,6 +43,12 @@ _CONSTANT_MODEL = (
     "Few records for the number of coefficients at this privacy: noise would exceed what coefficients could explain, "
     "so the model will be a constant. Use fewer features, merge categories, or raise epsilon."
 )
+_SPARSE_ROWS = (
+    "If most numbers of a row are 0, such as counts of words, and no class is rare, set row_norm and leave the method "
+    "to auto, which then chooses one whose noise grows with row_norm. The default is {bound:.3g}, the norm of the "
+    "longest row that the declared columns allow. A row with m ones has the norm sqrt(m + 1), about 8 for m = 60. Take "
+    "the norm of a typical row from public knowledge. A smaller row_norm makes probabilities too extreme."
+)
 _TOO_LONG = "The receipt states everything that runs, and would be too long to sign: use fewer candidates or columns."
 
 
@@ -253,7 +259,20 @@ def _method_warnings(planned: solvers.Quote) -> tuple[str, ...]:
             if _is_constant(trial.method, trial.preparation.prepared(trial.problem(planned.problem)), trial.plan)
         ]
         return (f"{_CONSTANT_MODEL} Candidates: {', '.join(numbers)}.",) if numbers else ()
-    return (_CONSTANT_MODEL,) if _is_constant(method, planned.met, planned.release.plan) else ()
+    if not _is_constant(method, planned.met, planned.release.plan):
+        return ()
+    advice = _SPARSE_ROWS.format(bound=planned.problem.row_norm)
+    return (_CONSTANT_MODEL, advice) if _may_be_sparse(planned.problem) else (_CONSTANT_MODEL,)
+
+
+def _may_be_sparse(problem: Problem) -> bool:
+    """Return whether a classification has mostly columns whose range of codes begins or ends at 0.
+
+    Such columns are counts and indicators. If most of them are 0, rows are far shorter than their bound.
+    """
+    if problem.columns is None or problem.loss.takes != "class":
+        return False
+    return 2 * sum(0 in ends for ends in problem.columns.ranges) > problem.d
 
 
 def _is_constant(method: object, problem: Problem, plan: Plan) -> bool:

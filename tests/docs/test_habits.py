@@ -52,6 +52,12 @@ def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit() -> Non
     assert [place for places in size.excesses(product).values() for place in places] == []
 
 
+def test_no_name_of_the_tests_is_a_bare_particle() -> None:
+    modules = size.modules("tests")
+    assert len(modules) > 400
+    assert [place for module in modules for place in module.particle_names()] == []
+
+
 @pytest.mark.parametrize("folder", ["accounting", "purse", "app"])
 def test_every_import_inside_a_function_has_a_reason(folder: str) -> None:
     assert late.without_reason(folder) == []

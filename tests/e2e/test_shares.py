@@ -116,13 +116,13 @@ def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> Non
         def sharing(job: str) -> list[str]:
             """Return the workers that have opened a share and do not run the attempt itself."""
             running, keys_by_worker = dask_client(engine).processing(), dask_client(engine).has_what()
-            mine = [address for address, keys in running.items() if f"{job}-1" in keys]
-            opened = [
+            attempt_workers = [address for address, keys in running.items() if f"{job}-1" in keys]
+            sharing_workers = [
                 address
                 for address, keys in keys_by_worker.items()
                 if any(str(key).startswith("opened") for key in keys)
             ]
-            return [address for address in opened if mine and address not in mine]
+            return [address for address in sharing_workers if attempt_workers and address not in attempt_workers]
 
         def is_over(job: str) -> bool:
             return world.job(job).state not in ("queued", "running")
@@ -139,9 +139,8 @@ def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> Non
         until(lambda: is_over(job))
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
         world.check()
-        until(
-            lambda: not [key for keys in dask_client(engine).has_what().values() for key in keys]
-        )  # no result stays in memory
+        # No result stays in memory.
+        until(lambda: not [key for keys in dask_client(engine).has_what().values() for key in keys])
     finally:
         dispatcher.stop()
 

@@ -10,8 +10,8 @@ _SECONDS = struct.Struct("d")
 
 def set_clock(file: Path, seconds: float) -> None:
     """Shift every wall clock that reads this file by these seconds."""
-    with file.open("r+b" if file.exists() else "w+b") as content:
-        content.write(_SECONDS.pack(seconds))
+    with file.open("r+b" if file.exists() else "w+b") as clock_file:
+        clock_file.write(_SECONDS.pack(seconds))
 
 
 def begin(clock: str, unfenced: bool) -> None:

@@ -189,13 +189,13 @@ def test_queries_must_fit_the_number_of_records(module: Module, mechanism: Mecha
     choice = statement_fields(Plan((PlannedQuery("selection", 1, Selection(2), 1e-2),)), 100.0, 1e-6)
     run = Plan((PlannedQuery("answer", 1, mechanism, 50.0),))
     chosen = choice | {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
-    for there, holds in ((20_000, True), (other_count, False)):
-        for says in (
+    for records, holds in ((20_000, True), (other_count, False)):
+        for statement in (
             (statement_fields(run, 100.0, 1e-6), chosen)
             if run.gdp() is not None
             else (statement_fields(run, 100.0, 1e-6),)
         ):
-            report = checked(module, document(make(records=there) | says))
+            report = checked(module, document(make(records=records) | statement))
             assert (report is not None and report["reason"] is None) is holds
 
 

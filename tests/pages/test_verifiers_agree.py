@@ -141,8 +141,8 @@ def test_thresholds_of_budgets_are_those_of_python(ledger: Module) -> None:
                 cases.append(relinked([replace(opening, body=body)]))
                 holds.append(top == tops[i])
     assert [refusal(case) is None for case in cases] == holds
-    found = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
-    assert ["error" not in answer for answer in found] == holds
+    page_results = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
+    assert ["error" not in answer for answer in page_results] == holds
 
 
 def of_queries(*queries: PlannedQuery, epsilon: float = 50.0, delta: float = 1e-6, **more: Any) -> receipt.Receipt:

@@ -25,10 +25,10 @@ def _budget_answers(service: Service, analyst: str, dataset: str) -> list[Any]:
     """Return what an analyst reads about a budget: the dataset, the budget, a quote and a refusal."""
     body = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 2.9}}
     answers = [service.call(analyst, "GET", f"/v1/datasets/{dataset}{path}").json() for path in ("", "/budget")]
-    quoted = service.call(analyst, "POST", "/v1/quotes", json=body).json()
-    refused = service.call(analyst, "POST", "/v1/jobs", json=body)
-    assert (quoted["fits"], refused.status_code, refused.json()["code"]) == (False, 409, "budget_exhausted")
-    return [*answers, quoted, refused.json()]
+    quote = service.call(analyst, "POST", "/v1/quotes", json=body).json()
+    refusal = service.call(analyst, "POST", "/v1/jobs", json=body)
+    assert (quote["fits"], refusal.status_code, refusal.json()["code"]) == (False, 409, "budget_exhausted")
+    return [*answers, quote, refusal.json()]
 
 
 @pytest.fixture
@@ -126,9 +126,9 @@ def test_a_refund_restores_the_allotment(both: Service) -> None:
     budget_before = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
     running = _submit(both, "analyst", dataset, 0.1)  # the one that has started
     waiting = [_submit(both, "bob", dataset, 0.2) for _ in range(3)]
-    assert {answer.status_code for answer in (running, *waiting)} == {202}
-    for answer in waiting:
-        cancelled = both.call("bob", "DELETE", f"/v1/jobs/{answer.json()['id']}").json()
+    assert {response.status_code for response in (running, *waiting)} == {202}
+    for response in waiting:
+        cancelled = both.call("bob", "DELETE", f"/v1/jobs/{response.json()['id']}").json()
         assert cancelled["state"] == "cancelled"
     budget_after = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
     started = sum(job["attempt"] for job in both.call("bob", "GET", "/v1/jobs").json()["items"])

@@ -53,9 +53,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def _verified_checkpoints(world: World, refused: Callable[[str], None] = pytest.fail) -> Checkpoints:
     """Return checkpoints that were verified as at a start."""
-    started = Checkpoints(world.database, SigningKeys(world.settings.home), refused)
-    started.verify(_heads(world))
-    return started
+    checkpoints = Checkpoints(world.database, SigningKeys(world.settings.home), refused)
+    checkpoints.verify(_heads(world))
+    return checkpoints
 
 
 def _heads(world: World) -> dict[str, Head]:
@@ -66,10 +66,10 @@ def _heads(world: World) -> dict[str, Head]:
 
 def _signed(world: World) -> None:
     """Sign checkpoints as a clean stop does."""
-    started = _verified_checkpoints(world)
-    started.start()
-    until(lambda: not started._unchecked)
-    started.stop()
+    checkpoints = _verified_checkpoints(world)
+    checkpoints.start()
+    until(lambda: not checkpoints._unchecked)
+    checkpoints.stop()
 
 
 def _documents(world: World) -> list[tuple[str, str, str]]:
@@ -91,11 +91,11 @@ def test_a_start_follows_only_the_entries_after_the_checkpoint(world: World, mon
         return entries(connection, dataset, after, limit)
 
     monkeypatch.setattr(store, "entries", noted)
-    started = _verified_checkpoints(world)
+    checkpoints = _verified_checkpoints(world)
     assert read[0] == 0, "the first entry alone"
     assert min(read[1:]) == 4
     assert set(whole.values()) == {None}
-    [followed] = started._followed.values()
+    [followed] = checkpoints._followed.values()
     monkeypatch.undo()
     [ledger] = whole
     replay = Replay()
@@ -128,8 +128,8 @@ def _rotate(world: World) -> None:
 @pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE)
 def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Callable[[World], None]) -> None:
     spoil(world)
-    started = _verified_checkpoints(world)
-    assert not started._unchecked, "every ledger was verified from its first entry"
+    checkpoints = _verified_checkpoints(world)
+    assert not checkpoints._unchecked, "every ledger was verified from its first entry"
     _change(world, "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 2")
     with pytest.raises(UnsoundLedger):
         _verified_checkpoints(world)
@@ -137,12 +137,12 @@ def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Ca
 
 def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(world: World) -> None:
     reports: list[str] = []
-    started = _verified_checkpoints(world, reports.append)
+    checkpoints = _verified_checkpoints(world, reports.append)
     _change(world, "update analyst_spend set charges = charges + 1")
-    started._unchecked.clear()
-    started._stopped.set()  # the thread ends at once
-    started.start()
-    started.stop()
+    checkpoints._unchecked.clear()
+    checkpoints._stopped.set()  # the thread ends at once
+    checkpoints.start()
+    checkpoints.stop()
     assert len(reports) == 1
     assert not _documents(world)
 
@@ -165,9 +165,9 @@ def test_a_checkpoint_past_the_published_head_is_not_used(world: World) -> None:
     """Otherwise a published head might be searched in entries that were not verified."""
     [(ledger, head)] = _heads(world).items()
     for published in ({}, {ledger: replace(head, sequence=3)}):
-        started = Checkpoints(world.database, SigningKeys(world.settings.home), pytest.fail)
-        started.verify(published)
-        assert not started._unchecked
+        checkpoints = Checkpoints(world.database, SigningKeys(world.settings.home), pytest.fail)
+        checkpoints.verify(published)
+        assert not checkpoints._unchecked
 
 
 def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: World) -> None:
@@ -212,10 +212,10 @@ def test_a_tampered_older_entry_is_found_while_the_server_runs(world: World, sta
         reports.append(wrong)
         is_reported.set()
 
-    started = _verified_checkpoints(world, refused)
-    started.start()
+    checkpoints = _verified_checkpoints(world, refused)
+    checkpoints.start()
     assert is_reported.wait(PATIENCE)
-    started.stop()
+    checkpoints.stop()
     assert len(reports) == 1
     assert not _documents(world), "the next start verifies every entry"
     with pytest.raises(UnsoundLedger):

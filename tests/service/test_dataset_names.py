@@ -115,5 +115,5 @@ def test_every_request_field_takes_the_name(shared: Service, dataset: str, name:
 
 def test_jobs_are_listed_by_the_name(shared: Service, name: str) -> None:
     job = shared.call("analyst", "POST", "/v1/jobs", json={"dataset": name, **JOB}).json()
-    listed = shared.call("analyst", "GET", "/v1/jobs", params={"dataset": name}).json()["items"]
-    assert [each["id"] for each in listed] == [job["id"]]
+    jobs = shared.call("analyst", "GET", "/v1/jobs", params={"dataset": name}).json()["items"]
+    assert [listed_job["id"] for listed_job in jobs] == [job["id"]]

@@ -156,13 +156,13 @@ def test_the_files_name_is_never_used(service: Service, name: str) -> None:
 def test_no_later_answer_depends_on_the_values(service: Service) -> None:
     files = {"people": b"50,f,low\n", "other": b"x,,\n"}
     changing = {"id": "", "name": "", "created_at": ""}
-    answers = []
+    views = []
     for name, line in files.items():
         dataset = service.upload(SPEC | {"name": name, "max_unparsed": 1}, b"age,sex,income\n" + line * 100).json()
-        answers.append(service.call("steward", "GET", f"/v1/datasets/{dataset['id']}").json())
-        assert dataset == answers[-1] | {"report": dataset["report"]}
-    first, second = answers
-    for dataset in answers:
+        views.append(service.call("steward", "GET", f"/v1/datasets/{dataset['id']}").json())
+        assert dataset == views[-1] | {"report": dataset["report"]}
+    first, second = views
+    for dataset in views:
         del dataset["budget"]["promises"][0]["since"]
     assert first | changing == second | changing
 

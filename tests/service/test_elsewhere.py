@@ -106,8 +106,8 @@ def test_nothing_is_computed_from_records_elsewhere(
     shared: Service, role: str, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     dataset = _declared(shared, name=f"of {method} {path} {body}"[:200], columns=SPEC["columns"])
-    content = {} if body is None else {"json": body | {"dataset": dataset}}
-    answer = shared.call(role, method, path.format(id=dataset), **content)
+    arguments = {} if body is None else {"json": body | {"dataset": dataset}}
+    answer = shared.call(role, method, path.format(id=dataset), **arguments)
     assert (answer.status_code, answer.json()["code"]) == (409, "data_elsewhere"), answer.text
     assert shared.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == 0
 
@@ -182,9 +182,9 @@ def test_the_rule_for_sessions_changes_at_any_time_and_for_the_holdout_set(servi
     assert service.call("analyst", "PATCH", paths[0], json={"sessions": "refund"}).status_code == 403
     for each in (dataset, kept_out):
         again = service.call("steward", "PATCH", paths[0], json={"sessions": "refused"})
-        listed = service.call("auditor", "GET", f"/v1/datasets/{each}/ledger", params={"kind": "session_rule"}).json()
+        page = service.call("auditor", "GET", f"/v1/datasets/{each}/ledger", params={"kind": "session_rule"}).json()
         assert again.status_code == 200
-        assert [entry["body"]["rule"] for entry in listed["items"]] == ["refused"]
+        assert [entry["body"]["rule"] for entry in page["items"]] == ["refused"]
     audit.refuse_unsound(service.database)
 
 

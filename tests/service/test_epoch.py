@@ -123,16 +123,16 @@ def test_the_file_follows_every_commit_and_no_rollback(world: World) -> None:
 def test_an_older_copy_is_refused_with_the_missing_heads(world: World, make_service: MakeService) -> None:
     restore, (first, second) = _copied(world), _datasets(world)
     world.release(first)
-    published = _published_heads(world)
+    heads_before = _published_heads(world)
     restored = restore()
     assert list(audit.verify(restored.database).values()) == [None, None], "by itself it holds"
-    with pytest.raises(BelowEpoch, match=f"{first} lacks its head {published[first]}.*accept-rollback") as refused:
+    with pytest.raises(BelowEpoch, match=f"{first} lacks its head {heads_before[first]}.*accept-rollback") as refusal:
         _open(restored)
-    assert second not in str(refused.value)
+    assert second not in str(refusal.value)
     restored.database.close()
     with pytest.raises(BelowEpoch), make_service(world.settings.home):
         pytest.fail("it started")
-    assert _published_heads(world) == published
+    assert _published_heads(world) == heads_before
 
 
 def test_a_ledger_with_other_entries_is_refused(world: World) -> None:
@@ -189,7 +189,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
 
 def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> None:
     first, second = _datasets(world)
-    lost, other_session = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
+    lost, kept = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
     sessions.record(world, lost.id, 2)
     restore = _copied(world)
     world.release(first)
@@ -197,7 +197,7 @@ def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> No
     accepted = rollback.accept(restored.database, restored.settings, "restored")
     assert (list(accepted.ledgers), accepted.sessions) == ([first], [lost.id])
     assert sessions.get(restored, lost.id).charged == lost.reserved
-    assert [sessions.get(restored, each.id).state for each in (lost, other_session)] == ["expired", "open"]
+    assert [sessions.get(restored, each.id).state for each in (lost, kept)] == ["expired", "open"]
     assert restored.kinds(first)[-2:] == ["rolled_back", "settled"]
     assert sessions.close(restored, lost.id).state == "expired"
     audit.refuse_unsound(restored.database)
@@ -238,13 +238,13 @@ def test_a_running_server_removes_the_lines_of_ended_sessions(world: World) -> N
     still_open = sessions.open_session(world, dataset, sessions.many(10)).id
     sessions.record(world, still_open, 2)
     closed = [_closed(world, dataset) for _ in range(3)]
-    published = _open_beside(world)
+    epoch = _open_beside(world)
     assert set(closed) <= set(_published_heads(world))
-    published.forget_ended(world.database)
+    epoch.forget_ended(world.database)
     assert set(_published_heads(world)) == set(_heads(world)) | {still_open}
-    assert not set(closed) & set(published.heads), "its memory is bounded as well"
+    assert not set(closed) & set(epoch.heads), "its memory is bounded as well"
     version_before = _version(world)
-    published.forget_ended(world.database)
+    epoch.forget_ended(world.database)
     assert _version(world) == version_before
     sessions.record(world, still_open, 1)
     assert _published_heads(world)[still_open].sequence == 3
@@ -253,9 +253,9 @@ def test_a_running_server_removes_the_lines_of_ended_sessions(world: World) -> N
 
 def _open_beside(world: World) -> Epoch:
     """Return the epoch of another server, which read the file as it is."""
-    published = Epoch.read(world.settings, world.database)
-    world.database.after_commit = published.publish
-    return published
+    epoch = Epoch.read(world.settings, world.database)
+    world.database.after_commit = epoch.publish
+    return epoch
 
 
 @pytest.mark.parametrize("is_published", [True, False], ids=["published", "killed before the publication"])
@@ -330,20 +330,20 @@ def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monke
         raise OSError(28, "no room")
 
     first, second = _datasets(world)
-    session, published = _closed(world, second), _open_beside(world)
+    session, epoch = _closed(world, second), _open_beside(world)
     content_before = world.settings.epoch.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            published.forget_ended(world.database)
+            epoch.forget_ended(world.database)
     assert world.settings.epoch.read_bytes() == content_before
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        published.forget_ended(world.database)
+        epoch.forget_ended(world.database)
     assert world.settings.epoch.read_bytes() == content_before
-    assert session in published.heads
+    assert session in epoch.heads
     world.release(first)
-    published.forget_ended(world.database)
+    epoch.forget_ended(world.database)
     assert _published_heads(world) == _heads(world)
     _open(world)
 
@@ -368,19 +368,19 @@ def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(worl
 
 
 def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    published, session = _open_beside(world), _closed(world, _datasets(world)[1])
+    epoch, session = _open_beside(world), _closed(world, _datasets(world)[1])
 
     def fail(*_: Any) -> None:
         raise OSError(28, "no room")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", fail)
-        published.publish({session: Head(4, "0" * 64)})
-    assert published.behind == 1
-    published.forget_ended(world.database)
+        epoch.publish({session: Head(4, "0" * 64)})
+    assert epoch.behind == 1
+    epoch.forget_ended(world.database)
     world.release(_datasets(world)[0])
-    assert published.behind == 0
-    published.forget_ended(world.database)
+    assert epoch.behind == 0
+    epoch.forget_ended(world.database)
     assert _published_heads(world) == _heads(world)
 
 
@@ -388,9 +388,9 @@ def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread publishes a recorded answer right after the line of its session was removed."""
-    published, session = _open_beside(world), _closed(world, _datasets(world)[1])
+    epoch, session = _open_beside(world), _closed(world, _datasets(world)[1])
     removing, forgotten = threading.Event(), threading.Event()
-    publication = threading.Thread(target=published.publish, args=({session: Head(4, "0" * 64)},))
+    publication = threading.Thread(target=epoch.publish, args=({session: Head(4, "0" * 64)},))
 
     def fail_after_the_removal(*_: Any) -> None:
         removing.set()
@@ -401,20 +401,20 @@ def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
     def followed_by_the_publication() -> Iterator[None]:
         with writing:
             yield
-        patch.setattr(published, "_writing", writing)
-        patch.setattr(published, "_write", fail_after_the_removal)
+        patch.setattr(epoch, "_writing", writing)
+        patch.setattr(epoch, "_write", fail_after_the_removal)
         publication.start()
         assert removing.wait(PATIENCE)
 
-    writing = published._writing
+    writing = epoch._writing
     with monkeypatch.context() as patch:
-        patch.setattr(published, "_writing", followed_by_the_publication())
-        published.forget_ended(world.database)
+        patch.setattr(epoch, "_writing", followed_by_the_publication())
+        epoch.forget_ended(world.database)
         forgotten.set()
         publication.join()
-    assert published.behind == 1
+    assert epoch.behind == 1
     world.release(_datasets(world)[0])
-    assert published.behind == 0
+    assert epoch.behind == 0
     assert _published_heads(world).items() >= _heads(world).items()
 
 
@@ -425,14 +425,14 @@ def test_an_expired_session_is_ended_and_its_line_removed(world: World) -> None:
     )
     for session in (abandoned, still_open):
         sessions.record(world, session, 3)
-    published = _open_beside(world)
+    epoch = _open_beside(world)
     settling.expire(world.database)
     assert world.kinds(dataset)[-1] == "reserved"
     world.clock.pass_(61)
     settling.expire(world.database)
     assert world.kinds(dataset)[-1] == "settled"
     assert sessions.receipt(world, abandoned)["receipt"]["state"] == "expired"
-    published.forget_ended(world.database)
+    epoch.forget_ended(world.database)
     assert set(_published_heads(world)) == set(_heads(world)) | {still_open}
 
 

@@ -152,13 +152,13 @@ def test_a_dataset_may_be_named_and_a_name_without_a_grant_is_answered_as_an_unk
     case: Case, rule: tuple[str, str]
 ) -> None:
     name = case.service.call("steward", "GET", f"/v1/datasets/{case.dataset}").json()["name"]
-    answers, statements = [], []
+    answers, statements_of_both = [], []
     for reference in (name, "nobody 1"):
-        with _statements(case.service.database) as requested:
+        with _statements(case.service.database) as statements:
             answers.append(_comparable(_ask(case.service, "stranger", rule, reference)))
-        statements.append(list(requested))
+        statements_of_both.append(list(statements))
     assert answers[0] == answers[1]
-    assert statements[0] == statements[1] != []
+    assert statements_of_both[0] == statements_of_both[1] != []
     assert answers[0][0] == 404
     _wait_for_jobs(case.service)
     by_name = _ask(case.service, "friend", rule, name)
@@ -180,7 +180,7 @@ def test_jobs_are_listed_by_the_name_of_their_dataset(case: Case) -> None:
     assert listed("analyst", "nobody 1") == listed("stranger", name) == []
 
 
-def test_a_missing_lock_stops_the_request(case: Case) -> None:
+def test_a_lock_that_finds_no_grant_refuses_the_request(case: Case) -> None:
     """On PostgreSQL a grant may be committed between the lock, which finds no row, and the later reads."""
     with case.service.database.write() as connection:
         [stranger] = connection.execute(sa.select(identities.c.id).where(identities.c.name == "stranger")).scalars()
@@ -208,11 +208,11 @@ def test_without_a_grant_its_jobs_look_like_unknown_ones(case: Case, rule: tuple
 @pytest.mark.parametrize("rule", OF_A_SESSION, ids=" ".join)
 def test_another_analysts_session_looks_like_an_unknown_one(case: Case, rule: tuple[str, str]) -> None:
     [(opening, body)] = SESSION.items()
-    session_opened = case.service.call(
+    opened_session = case.service.call(
         "analyst", "POST", opening[1].replace("{dataset_id}", case.dataset), json=body
     ).json()
     answers, statements_of_both = [], []
-    for session in (session_opened["id"], "sess_" + "a" * 20):
+    for session in (opened_session["id"], "sess_" + "a" * 20):
         with _statements(case.service.database) as statements:
             path = rule[1].replace("{session_id}", session)
             answers.append(
@@ -340,12 +340,13 @@ class TestGranting:
         assert service.call("steward", "GET", "/v1/datasets/ds_none/grants").status_code == 404
 
     def test_a_new_analyst_or_a_new_dataset_has_no_grant(self, service: Service) -> None:
-        old = service.dataset()
+        old_dataset = service.dataset()
         service.analyst("ada")
         service.analysts.clear()
         service.dataset()
         assert service.call("ada", "GET", "/v1/datasets").json()["items"] == []
-        assert [listed["id"] for listed in service.call("analyst", "GET", "/v1/datasets").json()["items"]] == [old]
+        [listed_dataset] = service.call("analyst", "GET", "/v1/datasets").json()["items"]
+        assert listed_dataset["id"] == old_dataset
 
     def test_is_listed_page_by_page(self, service: Service) -> None:
         dataset = service.dataset()

@@ -48,21 +48,21 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def connected(server: Live) -> Iterator[socket.socket]:
     address = urlsplit(server.url)
     assert address.port is not None
-    with closing(socket.create_connection((address.hostname, address.port), timeout=PATIENCE)) as opened:
-        yield opened
+    with closing(socket.create_connection((address.hostname, address.port), timeout=PATIENCE)) as connection:
+        yield connection
 
 
 @contextmanager
 def answered(server: Live, request: bytes, status: int) -> Iterator[socket.socket]:
     """Yield a connection on which the request got this status. On a slow machine it may first be too late."""
     while True:
-        with connected(server) as opened:
-            opened.sendall(request)
-            head = opened.recv(2**16)
+        with connected(server) as connection:
+            connection.sendall(request)
+            head = connection.recv(2**16)
             if head.startswith(b"HTTP/1.1 408"):
                 continue
             assert head.startswith(b"HTTP/1.1 %d" % status)
-            yield opened
+            yield connection
             return
 
 

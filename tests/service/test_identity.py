@@ -46,10 +46,12 @@ def test_every_route_is_public_by_name_or_has_a_rule() -> None:
 
 def test_every_route_refuses_unknown_parameters() -> None:
     """Exceptions: probes and metrics, the provider's redirect (RFC 6749, 4.1.2), and the pages' answer to any path."""
-    every = routes((*ROUTERS, *PAGES))
-    tolerant = {route.path for route in every if refuse_unknown not in [each.call for each in dependants(route)]}
+    all_routes = routes((*ROUTERS, *PAGES))
+    tolerant_paths = {
+        route.path for route in all_routes if refuse_unknown not in [dependant.call for dependant in dependants(route)]
+    }
     probes = {"/health/live", "/health/ready", "/metrics"}
-    assert tolerant == probes | {"/pages/sign-in/return", "/pages/{path:path}"}
+    assert tolerant_paths == probes | {"/pages/sign-in/return", "/pages/{path:path}"}
 
 
 @pytest.mark.parametrize(("method", "route"), EVERY, ids=_named)
@@ -102,12 +104,12 @@ def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str
 def test_a_token_permits_only_its_scopes(shared: Service, scope: str) -> None:
     """The role permits every call, so each refusal is due to the scope."""
     token = _make(shared, "all but one", "steward", scopes=[scope])
-    may = set(token["scopes"])
-    assert may == ({"quote", "submit"} if scope == "submit" else {scope})
+    granted_scopes = set(token["scopes"])
+    assert granted_scopes == ({"quote", "submit"} if scope == "submit" else {scope})
     for method, route in PROTECTED:
-        needed = {require.scope for require in _required(route)}
+        required_scopes = {require.scope for require in _required(route)}
         response = shared.call("all but one", method, example_path(route))
-        assert (response.status_code == 403) == (not needed <= may), (method, route.path)
+        assert (response.status_code == 403) == (not required_scopes <= granted_scopes), (method, route.path)
         if response.status_code == 403:
             assert response.json()["code"] == "forbidden"
             assert "lacks the scope" in response.json()["detail"]
@@ -139,7 +141,7 @@ class TestAnIdentity:
         assert service.finished(job)["analyst"] == "ada"
         assert service.call("steward", "DELETE", f"/v1/tokens/{second['id']}").status_code == 204
         assert _make(service, "ada", "analyst")["identity"] == first["identity"]
-        assert [listed["id"] for listed in service.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
+        assert [listed_job["id"] for listed_job in service.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
         assert service.call("ada", "GET", f"/v1/jobs/{job}/model").status_code == 200
         assert service.call("ada", "GET", f"/v1/jobs/{job}/receipt").json()["receipt"]["analyst"] == "ada"
         [mine] = service.call("ada", "GET", f"/v1/datasets/{dataset}/budget").json()["analysts"]
@@ -217,9 +219,9 @@ def test_token_is_long_shown_once_and_stored_as_a_hash(service: Service) -> None
     token = _make(service, "ada", "analyst")
     assert token["token"].startswith("purse_")
     assert len(token["token"]) == len("purse_") + 43
-    listed = service.call("steward", "GET", "/v1/tokens").text
-    assert token["id"] in listed
-    assert token["token"] not in listed
+    token_list = service.call("steward", "GET", "/v1/tokens").text
+    assert token["id"] in token_list
+    assert token["token"] not in token_list
     for file in service.home.rglob("*"):
         if file.is_file():
             assert token["token"].encode() not in file.read_bytes()

@@ -378,8 +378,8 @@ class TestWhoSeesWhat:
             ("DELETE", f"/v1/jobs/{job}"),
         ):
             assert shared.call("auditor", method, path).status_code == 403, path
-        listed = shared.call("auditor", "GET", "/v1/jobs", params={"limit": 500}).json()["items"]
-        [listed_job] = [item for item in listed if item["id"] == job]
+        listed_jobs = shared.call("auditor", "GET", "/v1/jobs", params={"limit": 500}).json()["items"]
+        [listed_job] = [item for item in listed_jobs if item["id"] == job]
         assert (listed_job["state"], listed_job["analyst"], 0.4 < listed_job["quote"]["epsilon"] <= 0.5) == (
             "done",
             "the analyst",
@@ -492,7 +492,9 @@ class TestFailure:
         assert (job["state"], job["error"]) == ("failed", "job_failed")
 
     @pytest.mark.slow
-    def test_an_error_of_the_database_is_not_shown(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    def test_the_failure_of_a_job_shows_nothing_of_damaged_values(
+        self, service: Service, caplog: pytest.LogCaptureFixture
+    ) -> None:
         dataset = service.dataset()
         [values] = (service.home / "datasets").glob("*/numbers.npy")
         values.write_bytes(b"secret of row 17")

@@ -30,9 +30,9 @@ def _is_valid(service: Service, document: dict[str, Any]) -> bool:
 
 
 def _rotate(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    with pytest.raises(SystemExit) as leaving:
+    with pytest.raises(SystemExit) as exit_info:
         main(("keys", "rotate", "--home", str(home), "--json"))
-    assert leaving.value.code == 0
+    assert exit_info.value.code == 0
     rotation: dict[str, Any] = json.loads(capsys.readouterr().out)
     return rotation
 
@@ -79,6 +79,6 @@ def test_a_missing_or_damaged_key_file_leaves_the_running_key(tmp_path: Path) ->
 
 
 def test_an_empty_home_has_no_key_to_rotate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as leaving:
+    with pytest.raises(SystemExit) as exit_info:
         main(("keys", "rotate", "--home", str(tmp_path / "home")))
-    assert (leaving.value.code, "new-key" in capsys.readouterr().err) == (1, True)
+    assert (exit_info.value.code, "new-key" in capsys.readouterr().err) == (1, True)

@@ -307,7 +307,7 @@ class TestServersOfOneHome:
         assert list((world.settings.home / "servers").iterdir()) == []
         assert Life(world).lives.ended() == []
 
-    def test_a_command_alone_does_not_share_the_home(self, world: World) -> None:
+    def test_a_command_that_needs_the_home_alone_does_not_share_it(self, world: World) -> None:
         home = world.settings.home
         with attend(home), attend(home), pytest.raises(RuntimeError, match="another purse server"):
             attend(home, alone=True)

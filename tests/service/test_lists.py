@@ -114,9 +114,9 @@ def test_datasets_and_tokens_are_filtered(full: tuple[Service, list[str]]) -> No
         ({"state": "open"}, [summer, spring]),
         ({"state": "deleted"}, []),
     ):
-        assert [listed["id"] for listed in _listed(service, "/v1/datasets", **query)] == expected, query
+        assert [dataset["id"] for dataset in _listed(service, "/v1/datasets", **query)] == expected, query
     without_columns = _listed(service, "/v1/datasets", columns="false")
-    assert without_columns == [listed | {"columns": []} for listed in _listed(service, "/v1/datasets")]
+    assert without_columns == [dataset | {"columns": []} for dataset in _listed(service, "/v1/datasets")]
     assert _listed(service, "/v1/datasets", "lea", family="spring") == [], "analysts cannot read families"
     assert [token["name"] for token in _listed(service, "/v1/tokens", role="analyst")] == ["tom", "lea", "the analyst"]
     assert [token["role"] for token in _listed(service, "/v1/tokens", name="lea")] == ["analyst"]

@@ -188,9 +188,9 @@ def test_every_error_is_a_problem_document_with_known_codes(document: dict[str, 
 
 
 def test_every_code_that_a_route_can_answer_with_is_used_somewhere(document: dict[str, Any]) -> None:
-    listed = set().union(*(_codes(operation) for _, operation in _operations(document)))
+    used_codes = set().union(*(_codes(operation) for _, operation in _operations(document)))
     before_any_route = {"method_not_allowed", "malformed_request", "headers_too_large"}
-    assert set(CODES) - listed == before_any_route
+    assert set(CODES) - used_codes == before_any_route
 
 
 def test_protected_routes_list_401_and_403_and_carry_the_scheme(document: dict[str, Any]) -> None:

@@ -338,9 +338,9 @@ def test_every_metric_has_a_row_in_the_page_and_every_row_a_metric(shared: Servi
 
 def test_every_query_of_the_dashboard_and_the_alerts_uses_existing_metrics(shared: Service) -> None:
     metrics = shared.call("auditor", "GET", "/metrics").text
-    there = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics, re.M))
-    of_histograms = [name for name, kind in there.items() if kind == "histogram"]
-    there |= {f"{name}_{end}": "" for name in of_histograms for end in ("bucket", "count")}
+    kind_by_metric = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics, re.M))
+    of_histograms = [name for name, kind in kind_by_metric.items() if kind == "histogram"]
+    kind_by_metric |= {f"{name}_{end}": "" for name in of_histograms for end in ("bucket", "count")}
     deploy = Path(__file__).parents[2] / "deploy"
     panels = json.loads((deploy / "grafana/privy-purse.json").read_text())["panels"]
     rules = yaml.safe_load((deploy / "prometheus.yaml").read_text())["groups"][0]["rules"]
@@ -349,7 +349,7 @@ def test_every_query_of_the_dashboard_and_the_alerts_uses_existing_metrics(share
     for query in queries:
         names = re.findall(r"purse_\w+", query)
         assert names
-        assert set(names) <= there.keys(), query
+        assert set(names) <= kind_by_metric.keys(), query
         assert set(re.findall(r'(?:reason|state)[!=]~?"([^"]*)"', query)) <= {"draining", "queued|running"}
 
 
@@ -396,8 +396,8 @@ def test_metrics_time_requests_prices_and_jobs_but_no_upload(service: Service) -
     assert samples['purse_prices_total{source="remembered"}'] == 2
     assert samples["purse_calculation_seconds_count"] == 1
     assert samples['purse_job_seconds_count{state="done"}'] == 1
-    took = samples['purse_job_seconds_sum{state="done"}']
-    assert took in {2.0**k / 4 for k in range(40)}, "times are points of the grid"
+    job_seconds = samples['purse_job_seconds_sum{state="done"}']
+    assert job_seconds in {2.0**k / 4 for k in range(40)}, "times are points of the grid"
     assert samples['purse_budget_share_bucket{le="1.0"}'] == samples['purse_budget_share_bucket{le="+Inf"}'] == 1
     assert 0 < samples["purse_largest_share"] == pytest.approx(samples["purse_budget_share_gsum"])
     assert (samples["purse_worker_slots"], samples["purse_holders"]) == (2, 0)
@@ -576,9 +576,9 @@ def test_a_request_has_one_id_in_its_headers_the_log_and_the_job(
         logging.getLogger().removeHandler(keep)
     assert response.headers["X-Request-ID"] == request_id
     lines = [json.loads(line) for line in written]
-    mine = {line["message"]: line for line in lines if line.get("request_id") == request_id}
-    assert f"job_submitted {response.json()['id']}" in mine
-    (access,) = (line for line in mine.values() if line["logger"] == "purse.access")
+    own_lines = {line["message"]: line for line in lines if line.get("request_id") == request_id}
+    assert f"job_submitted {response.json()['id']}" in own_lines
+    (access,) = (line for line in own_lines.values() if line["logger"] == "purse.access")
     assert (access["method"], access["route"], access["status"]) == ("POST", "/v1/jobs", 202)
 
 

@@ -55,9 +55,9 @@ def test_styles_hide_only_heads_of_tables_by_width() -> None:
 
 
 def test_every_page_has_a_row_and_every_row_a_page() -> None:
-    table = (Path(__file__).parents[2] / "docs/addresses.md").read_text()
-    listed = re.findall(r"^\| `(\w+ /\S*)` \|", table, re.MULTILINE)
-    assert sorted(listed) == sorted(f"{method} {path}" for method, path in _every())
+    page = (Path(__file__).parents[2] / "docs/addresses.md").read_text()
+    listed_pages = re.findall(r"^\| `(\w+ /\S*)` \|", page, re.MULTILINE)
+    assert sorted(listed_pages) == sorted(f"{method} {path}" for method, path in _every())
 
 
 def test_a_browser_is_led_to_the_pages_and_a_program_is_not(shared: Service) -> None:
@@ -231,13 +231,13 @@ def test_files_named_by_their_content_are_cached_permanently(shared: Service) ->
 
 def test_vendored_files_equal_their_releases() -> None:
     page = (FOLDER / "VENDORED.md").read_text()
-    listed = re.findall(r"^\| `([\w.]+)` \| \S+ \| ([\d.]+) \| \S+ \| `([0-9a-f]{64})` \|$", page, re.MULTILINE)
-    assert len(listed) >= 3
-    for name, version, digest in listed:
+    rows = re.findall(r"^\| `([\w.]+)` \| \S+ \| ([\d.]+) \| \S+ \| `([0-9a-f]{64})` \|$", page, re.MULTILINE)
+    assert len(rows) >= 3
+    for name, version, digest in rows:
         assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest
         assert (FOLDER / f"{name.split('.')[0]}.LICENSE.txt").is_file()
         assert version
-    assert {name for name in files() if ".min." in name} == {name for name, _, _ in listed}
+    assert {name for name in files() if ".min." in name} == {name for name, _, _ in rows}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -263,11 +263,11 @@ def test_an_analyst_without_datasets_sees_how_to_get_one(service: Service) -> No
 
 
 def test_an_analyst_sees_the_same_datasets_as_through_the_api(service: Service) -> None:
-    mine, other_dataset = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
+    own_dataset, other_dataset = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
     assert service.call("steward", "DELETE", f"/v1/datasets/{other_dataset}/grants/the analyst").status_code == 204
-    listed = visit(service, service.tokens["analyst"], "/pages").text
-    assert mine in listed
-    assert "not yours" not in listed
+    page = visit(service, service.tokens["analyst"], "/pages").text
+    assert own_dataset in page
+    assert "not yours" not in page
     assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other_dataset}").status_code == 404
     assert visit(service, STEWARD, f"/pages/datasets/{other_dataset}").status_code == 200
 
@@ -476,9 +476,9 @@ def test_an_auditor_gets_links_to_receipts_only(shared: Service) -> None:
     response = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()})
     job = shared.finished(response.json()["id"])["id"]
     auditor = shared.tokens["auditor"]
-    listed = visit(shared, auditor, "/pages/jobs").text
-    assert f'"/pages/jobs/{job}/receipt"' in listed
-    assert f'"/pages/jobs/{job}"' not in listed
+    page = visit(shared, auditor, "/pages/jobs").text
+    assert f'"/pages/jobs/{job}/receipt"' in page
+    assert f'"/pages/jobs/{job}"' not in page
     assert visit(shared, auditor, f"/pages/jobs/{job}/receipt").status_code == 200
     assert f'"/pages/jobs/{job}"' in visit(shared, STEWARD, "/pages/jobs").text
 
@@ -555,8 +555,8 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     form = {"method.name": "table1", "by:sex": "on", "columns:age": "on", "privacy.epsilon": "0.2", "key": "c"}
     form |= {"where.0.column": "age", "where.0.op": ">=", "where.0.value": "30"}
     fields = visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data=form).text
-    is_field = [f'name="{name}"' in fields for name in ("by:sex", "by:age", "where.0.value")]
-    assert is_field == [True, False, True]
+    are_fields = [f'name="{name}"' in fields for name in ("by:sex", "by:age", "where.0.value")]
+    assert are_fields == [True, False, True]
     price = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
     assert "mean in groups" in price
     response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)

@@ -241,9 +241,8 @@ def test_a_writer_that_was_stopped_loses_lock_and_write(tmp_path: Path) -> None:
     def stopped() -> None:
         with world.database.write() as connection:
             assert connection.scalar(sa.text(f"show {limit}")) == "1min"
-            connection.execute(
-                sa.text(f"set local {limit} = '300ms'")
-            )  # for this transaction only, so that slow ones are not cut off
+            # The limit holds for this transaction only, so that slow ones are not cut off.
+            connection.execute(sa.text(f"set local {limit} = '300ms'"))
             ledger.lock(connection, datasets.c.id == dataset)
             connection.execute(sa.update(datasets).values(name="lost"))
             assert neighbour.submit(dataset).state == "queued"
@@ -284,9 +283,9 @@ def test_the_address_of_the_database_is_not_shown(tmp_path: Path, monkeypatch: p
 
 def _verified(home: Path) -> object:
     """Return the exit code of `purse ledger verify`."""
-    with pytest.raises(SystemExit) as leaving:
+    with pytest.raises(SystemExit) as exit_info:
         main(["ledger", "verify", "--home", str(home), "--json"])
-    return leaving.value.code
+    return exit_info.value.code
 
 
 def test_a_dump_is_restored_as_documented_and_an_older_one_is_detected(
@@ -348,10 +347,10 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def _copy(world: World, capsys: pytest.CaptureFixture[str]) -> Any:
-    with pytest.raises(SystemExit) as leaving:
+    with pytest.raises(SystemExit) as exit_info:
         main(["db", "copy", "--home", str(world.settings.home), "--json"])
     answer = json.loads(capsys.readouterr().out)
-    return answer if leaving.value.code == 0 else answer["detail"]
+    return answer if exit_info.value.code == 0 else answer["detail"]
 
 
 def test_an_installation_moves_as_a_whole(

@@ -83,9 +83,8 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         job = _finished_job(service, dataset, PROFILE)
         assert (job["kind"], job["quote"]) == ("profile", price)
         assert _budget(service, dataset)["remaining"] == price["remaining_after"]
-        response = service.call(
-            _rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile"
-        )  # a profile belongs to the dataset
+        # A profile belongs to the dataset.
+        response = service.call(_rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile")
         published = response.json()
         assert [column["column"]["name"] for column in published["columns"]] == ["age", "sex", "income"]
         receipt = _get(service, f"jobs/{job['id']}/receipt", "rival")

@@ -123,10 +123,10 @@ def test_all_requests_together_are_bounded_except_probes(
         clock.pass_(20)
         service.call("analyst", "GET", "/v1/datasets")
         responses = [service.call(None, "GET", "/v1/keys") for _ in range(25)]
-        assert {answer.status_code for answer in responses} == {200, 503}
+        assert {response.status_code for response in responses} == {200, 503}
         assert (responses[-1].json()["code"], responses[-1].headers["Retry-After"]) == ("overloaded", "1")
         responses = [service.call("analyst", "GET", "/v1/datasets") for _ in range(30)]
-        assert [answer.status_code for answer in responses[:5]] == [200] * 5
+        assert [response.status_code for response in responses[:5]] == [200] * 5
         assert responses[-1].status_code == 503
         for path in UNLIMITED:
             assert service.call(None, "GET", path).status_code == 200
@@ -147,11 +147,11 @@ def test_probes_are_recognised_behind_a_prefix(
 def test_simultaneous_uploads_are_limited(service: Service) -> None:
     """A steward may send four uploads at once. The fifth is refused before a byte is written."""
     uploads = service.app.state.services.uploads
-    listed = service.call("steward", "GET", "/v1/tokens").json()["items"]
-    steward = {token["name"]: token["identity"] for token in listed}["bootstrap"]
+    tokens = service.call("steward", "GET", "/v1/tokens").json()["items"]
+    steward = {token["name"]: token["identity"] for token in tokens}["bootstrap"]
     for _ in range(4):
         uploads.take(steward)
-    refused = service.upload()
-    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+    refusal = service.upload()
+    assert (refusal.status_code, refusal.json()["code"]) == (429, "too_many_requests")
     uploads.leave(steward)
     assert service.upload().status_code == 201

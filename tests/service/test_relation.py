@@ -28,21 +28,21 @@ def _worth(document: dict[str, Any]) -> None:
     """Check the equivalent under replace_one, which takes two zero_out steps."""
     assert document["neighbors"] == "zero_out"
     assert document["meaning"] == MEANING["zero_out"]
-    there, epsilon = document["elsewhere"], document["epsilon"]
-    assert there["neighbors"] == "replace_one"
-    assert there["epsilon"] == 2 * epsilon
-    assert there["delta"] == pytest.approx((1 + math.exp(epsilon)) * document["delta"])
+    equivalent, epsilon = document["elsewhere"], document["epsilon"]
+    assert equivalent["neighbors"] == "replace_one"
+    assert equivalent["epsilon"] == 2 * epsilon
+    assert equivalent["delta"] == pytest.approx((1 + math.exp(epsilon)) * document["delta"])
 
 
 @pytest.mark.slow
 def test_a_zero_out_dataset_from_its_ledger_to_its_receipt(service: Service) -> None:
     zeroed, replaced = service.dataset(**ZERO), service.dataset()
-    for where in (f"/v1/datasets/{zeroed}/budget", f"/v1/datasets/{zeroed}"):
-        document = service.call("analyst", "GET", where).json()
+    for path in (f"/v1/datasets/{zeroed}/budget", f"/v1/datasets/{zeroed}"):
+        document = service.call("analyst", "GET", path).json()
         _worth(document.get("budget", document))
-    plain = service.call("analyst", "GET", f"/v1/datasets/{replaced}/budget").json()
-    equivalent = {"neighbors": "zero_out", "epsilon": plain["epsilon"], "delta": plain["delta"]}
-    assert (plain["neighbors"], plain["elsewhere"]) == ("replace_one", equivalent)
+    replaced_budget = service.call("analyst", "GET", f"/v1/datasets/{replaced}/budget").json()
+    equivalent = {"neighbors": "zero_out", "epsilon": replaced_budget["epsilon"], "delta": replaced_budget["delta"]}
+    assert (replaced_budget["neighbors"], replaced_budget["elsewhere"]) == ("replace_one", equivalent)
     ledger = service.call("auditor", "GET", f"/v1/datasets/{zeroed}/ledger").json()["items"]
     assert ledger[0]["body"]["neighbors"] == "zero_out"
 

@@ -22,8 +22,8 @@ def test_a_session_is_listed_shown_and_closed_by_its_analyst(shared: Service) ->
     session = _opened(shared, dataset)
     shared.call("analyst", "POST", f"/v1/sessions/{session}/steps", json={"steps": 5})
     analyst = shared.tokens["analyst"]
-    listed = visit(shared, analyst, f"/pages/sessions?dataset={dataset}").text
-    assert [part in listed for part in (session, "small &lt;network&gt;", "5 of 12", "Open")] == [True] * 4
+    list_page = visit(shared, analyst, f"/pages/sessions?dataset={dataset}").text
+    assert [part in list_page for part in (session, "small &lt;network&gt;", "5 of 12", "Open")] == [True] * 4
     assert session not in visit(shared, analyst, f"/pages/sessions?dataset={shared.dataset()}").text
     page = visit(shared, analyst, f"/pages/sessions/{session}").text
     assert ["multiplier 40" in page, "Closing refunds the answers" in page] == [True, True]
@@ -44,9 +44,8 @@ def test_others_see_a_session_as_their_role_allows(shared: Service) -> None:
         assert ["the analyst" in page, "Close the session" in page] == [True, may_close]
         assert session in visit(shared, token, "/pages/sessions").text
     assert visit(shared, shared.tokens["auditor"], f"/pages/sessions/{session}/close", "POST").status_code == 403
-    other_token = shared.call("steward", "POST", "/v1/tokens", json={"name": "another", "role": "analyst"}).json()[
-        "token"
-    ]
+    response = shared.call("steward", "POST", "/v1/tokens", json={"name": "another", "role": "analyst"})
+    other_token = response.json()["token"]
     assert visit(shared, other_token, f"/pages/sessions/{session}").status_code == 404
     assert session not in visit(shared, other_token, "/pages/sessions").text
 

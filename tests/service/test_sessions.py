@@ -73,8 +73,8 @@ def budget(service: Service, dataset: str) -> Any:
 
 
 def entries(service: Service, dataset: str) -> list[Any]:
-    listed: list[Any] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    return listed
+    items: list[Any] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    return items
 
 
 def refused(response: Any, code: str) -> bool:
@@ -332,12 +332,12 @@ def test_the_steward_decides_whether_sessions_are_opened_and_refunded(service: S
     assert (answer.status_code, answer.json()["code"]) == (409, "sessions_refused")
     assert record(service, with_refund["id"]).status_code == 200
     assert close(service, with_refund["id"]).json()["charged"]["share"] < with_refund["reserved"]["share"]
-    listed = entries(service, dataset)
-    stated = [entry["body"] for entry in listed if entry["kind"] == "session_rule"]
-    assert listed[0]["body"]["session_rule"] == "no_refund"
+    ledger = entries(service, dataset)
+    stated = [entry["body"] for entry in ledger if entry["kind"] == "session_rule"]
+    assert ledger[0]["body"]["session_rule"] == "no_refund"
     assert [body["rule"] for body in stated] == ["refund", "refused"]
     assert {(body["dataset"], body["by"]) for body in stated} == {(dataset, "bootstrap")}
-    verify_ledger([Entry.from_json(entry) for entry in listed])
+    verify_ledger([Entry.from_json(entry) for entry in ledger])
 
 
 def test_records_elsewhere_have_sessions(service: Service) -> None:
@@ -447,13 +447,14 @@ def test_lists_have_pages_and_a_filter(service: Service) -> None:
     datasets = [service.dataset(name=f"d{i}") for i in range(2)]
     opened_sessions = [session(service, datasets[i % 2]) for i in range(4)]
     ids = [each["id"] for each in opened_sessions]
-    first = service.call("analyst", "GET", "/v1/sessions", params={"limit": 3}).json()
-    second = service.call("analyst", "GET", "/v1/sessions", params={"limit": 3, "cursor": first["next"]}).json()
-    assert sorted(each["id"] for each in first["items"] + second["items"]) == sorted(ids)
-    assert second["next"] is None
+    first_page = service.call("analyst", "GET", "/v1/sessions", params={"limit": 3}).json()
+    query = {"limit": 3, "cursor": first_page["next"]}
+    second_page = service.call("analyst", "GET", "/v1/sessions", params=query).json()
+    assert sorted(each["id"] for each in first_page["items"] + second_page["items"]) == sorted(ids)
+    assert second_page["next"] is None
     for named in (datasets[1], "d1"):
-        listed = service.call("analyst", "GET", "/v1/sessions", params={"dataset": named}).json()["items"]
-        assert {each["id"] for each in listed} == {ids[1], ids[3]}
+        filtered_sessions = service.call("analyst", "GET", "/v1/sessions", params={"dataset": named}).json()["items"]
+        assert {each["id"] for each in filtered_sessions} == {ids[1], ids[3]}
 
 
 def test_the_ledger_lists_an_analysts_sessions_and_the_head_follows_them(service: Service) -> None:
@@ -511,8 +512,8 @@ def test_an_ended_session_has_a_receipt_that_the_ledger_confirms(service: Servic
     assert report["valid"] is True, report
     forged = document | {"receipt": stated | {"share": 0.0}}
     assert service.call(None, "POST", "/v1/receipts/verify", json=forged).json()["valid"] is False
-    listed = [Entry.from_json(entry) for entry in entries(service, dataset)]
-    assert verify_receipt(document, service.call(None, "GET", "/v1/keys").json(), listed).holds
+    ledger = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    assert verify_receipt(document, service.call(None, "GET", "/v1/keys").json(), ledger).holds
 
 
 def test_a_receipt_needs_no_calculation(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -560,8 +561,8 @@ def test_a_charge_beyond_an_exceeded_budget_states_no_share(service: Service, ki
     assert close(service, new_session["id"]).json()["charged"]["share"] is None
     answer = receipt(service, new_session["id"])
     assert (answer.status_code, answer.json()["receipt"].get("share")) == (200, None)
-    listed = [Entry.from_json(entry) for entry in entries(service, dataset)]
-    assert verify_receipt(answer.json(), service.call(None, "GET", "/v1/keys").json(), listed).holds
+    ledger = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    assert verify_receipt(answer.json(), service.call(None, "GET", "/v1/keys").json(), ledger).holds
 
 
 def test_a_reserved_allotment_states_no_share_of_the_whole_budget(service: Service) -> None:

@@ -391,8 +391,8 @@ class TestAPerson:
         dataset = signed.dataset(name="people of all")
         other_dataset = signed.dataset()
         _as(signed, idp.token(("researchers",), sub="frank"))
-        [listed] = signed.call("ada", "GET", "/v1/datasets").json()["items"]
-        assert listed["id"] == dataset
+        [listed_dataset] = signed.call("ada", "GET", "/v1/datasets").json()["items"]
+        assert listed_dataset["id"] == dataset
         assert signed.call("ada", "GET", f"/v1/datasets/{other_dataset}").status_code == 404
         body = {"dataset": dataset, **SMALL}
         assert signed.call("ada", "POST", "/v1/jobs", json=body).status_code == 202
@@ -421,14 +421,14 @@ class TestAPerson:
         self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
     ) -> None:
         """A person whose name equals another identity's id gets none of its grants."""
-        listed = signed.call("steward", "GET", "/v1/tokens").json()["items"]
-        token = {listed_token["name"]: listed_token["id"] for listed_token in listed}["the analyst"]
-        ask(idp.token(sub=token))
+        tokens = signed.call("steward", "GET", "/v1/tokens").json()["items"]
+        identifier = {token["name"]: token["id"] for token in tokens}["the analyst"]
+        ask(idp.token(sub=identifier))
         ask(idp.token(sub="https://people.example/ivan"))
         dataset = signed.dataset()
         responses = [
             signed.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/{n}")
-            for n in (token, "https:||people.example|ivan")
+            for n in (identifier, "https:||people.example|ivan")
         ]
         assert [response.json()["analyst"] for response in responses] == ["the analyst", "https:||people.example|ivan"]
 

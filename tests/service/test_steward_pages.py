@@ -26,9 +26,9 @@ def test_a_new_token_is_shown_once_and_revoked(shared: Service) -> None:
     assert response.status_code == 201
     [secret] = re.findall(r"<code>(purse_[\w-]+)</code>", response.text)
     assert visit(shared, secret, "/pages").status_code == 200
-    listed = visit(shared, STEWARD, "/pages/tokens").text
-    assert "<bdi>eve</bdi>" in listed
-    assert secret not in listed
+    page = visit(shared, STEWARD, "/pages/tokens").text
+    assert "<bdi>eve</bdi>" in page
+    assert secret not in page
     [token] = shared.call("steward", "GET", "/v1/tokens?name=eve").json()["items"]
     assert token["expires_at"] is not None
     assert visit(shared, STEWARD, "/pages/tokens/revoke", "POST", data={"token": token["id"]}).status_code == 303

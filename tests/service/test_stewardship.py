@@ -160,8 +160,8 @@ def test_deleted_values_leave_ledger_and_receipts(service: Service) -> None:
     receipt = service.call("analyst", "GET", f"/v1/jobs/{job}/receipt").json()
     assert _erase(service, dataset)[1]["data"] == "deleted"
     assert list(folders.root(service.home).iterdir()) == []
-    remaining = service.call("analyst", "GET", f"/v1/datasets/{dataset}").json()
-    assert (remaining["data"], remaining["budget"]["jobs"]) == ("deleted", 1)
+    view = service.call("analyst", "GET", f"/v1/datasets/{dataset}").json()
+    assert (view["data"], view["budget"]["jobs"]) == ("deleted", 1)
     for to in ("jobs", "quotes"):
         assert _submit(service, dataset, to=to)["code"] == "dataset_deleted"
     assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"] is True

@@ -55,9 +55,8 @@ class PausedService:
     service: Service
     clock: HeldClock
     dataset: str
-    earlier_threads: frozenset[
-        threading.Thread
-    ]  # threads of earlier tests at their gates: they never end, and no test waits for them
+    # Threads of earlier tests at their gates: they never end, and no test waits for them.
+    earlier_threads: frozenset[threading.Thread]
 
     def submit(self) -> str:
         answer = self.service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": self.dataset} | QUICK)
@@ -211,11 +210,11 @@ class TestCancel:
         paused.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
         paused.clock.settle()
         paused.service.engine.gate.set()
-        next_ = paused.submit()
+        next_job = paused.submit()
         paused.pass_(7.99)
-        assert paused.job(next_)["state"] == "queued"
+        assert paused.job(next_job)["state"] == "queued"
         paused.pass_(0.01)
-        assert paused.job(next_)["state"] == "running"
+        assert paused.job(next_job)["state"] == "running"
 
 
 class _Timed:

@@ -33,14 +33,16 @@ def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
     names = {span.name for span in spans}
     assert "POST /v1/jobs" in names
     assert "POST /v1/datasets" not in names, "the duration of an upload may depend on the file"
-    request_ids = [(span, span.attributes["purse.request_id"]) for span in spans if span.attributes]
-    (mine,) = (span for span, request_id in request_ids if request_id == answer.headers["X-Request-ID"])
-    ours = {span.name: span for span, request_id in request_ids if request_id == submitted.headers["X-Request-ID"]}
-    assert set(ours) == {"POST /v1/jobs", "job"}
-    assert set(ours["job"].attributes or ()) == {"purse.job_state", "purse.request_id"}
-    assert mine.context is not None
-    assert mine.parent is not None
-    assert (f"{mine.context.trace_id:032x}", f"{mine.parent.span_id:016x}") == (_TRACE, _SPAN)
+    spans_with_ids = [(span, span.attributes["purse.request_id"]) for span in spans if span.attributes]
+    (request_span,) = (span for span, request_id in spans_with_ids if request_id == answer.headers["X-Request-ID"])
+    spans_by_name = {
+        span.name: span for span, request_id in spans_with_ids if request_id == submitted.headers["X-Request-ID"]
+    }
+    assert set(spans_by_name) == {"POST /v1/jobs", "job"}
+    assert set(spans_by_name["job"].attributes or ()) == {"purse.job_state", "purse.request_id"}
+    assert request_span.context is not None
+    assert request_span.parent is not None
+    assert (f"{request_span.context.trace_id:032x}", f"{request_span.parent.span_id:016x}") == (_TRACE, _SPAN)
     allowed = {"http.request.method", "http.route", "http.response.status_code", "purse.request_id"}
     assert all(set(span.attributes or ()) == allowed and not span.events for span in spans if span.name != "job")
     text = "".join(span.to_json() for span in spans)

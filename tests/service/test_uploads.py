@@ -208,8 +208,8 @@ def test_only_expired_uploads_are_deleted(tmp_path: Path) -> None:
     assert spool.append(complete, 0, b"01234") == 5
     strange = old.file.with_name("notes.txt")
     strange.touch()
-    for file in (old.file, complete.file, strange):
-        os.utime(file, (0, time.time() - settings.upload_seconds - 60))
+    for path in (old.file, complete.file, strange):
+        os.utime(path, (0, time.time() - settings.upload_seconds - 60))
     with spool.complete(tmp_path, "idn_one", complete.id) as file:
         spool.sweep(tmp_path, settings.upload_seconds)
         assert sorted(file.parent.iterdir()) == sorted([complete.file, new.file, strange])

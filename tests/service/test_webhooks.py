@@ -354,25 +354,25 @@ def test_webhooks_belong_to_one_analyst_and_are_limited(shared: Service) -> None
     responses = [
         shared.call("lea", "POST", "/v1/webhooks", json={"url": f"https://h{n}.example/secret"}) for n in range(5)
     ]
-    assert [answer.status_code for answer in responses] == [201] * 5
+    assert [response.status_code for response in responses] == [201] * 5
     first = responses[0].json()
     assert responses[0].headers["Location"] == f"/v1/webhooks/{first['id']}"
     again = shared.call("lea", "POST", "/v1/webhooks", json={"url": first["url"]})
     assert (again.status_code, again.json()) == (201, first)
     sixth = shared.call("lea", "POST", "/v1/webhooks", json={"url": "https://h6.example/"})
     assert (sixth.status_code, sixth.json()["code"]) == (429, "too_many_requests")
-    listed = shared.call("lea", "GET", "/v1/webhooks", params={"limit": 2}).json()
-    assert [hook["url"] for hook in listed["items"]] == ["https://h4.example/secret", "https://h3.example/secret"]
+    first_page = shared.call("lea", "GET", "/v1/webhooks", params={"limit": 2}).json()
+    assert [hook["url"] for hook in first_page["items"]] == ["https://h4.example/secret", "https://h3.example/secret"]
     assert first["analyst"] == "lea"
-    second_page = {"analyst": "lea", "cursor": listed["next"]}
-    listed_by_steward = shared.call("steward", "GET", "/v1/webhooks", params=second_page).json()["items"]
-    assert [hook["url"] for hook in listed_by_steward] == [
+    query = {"analyst": "lea", "cursor": first_page["next"]}
+    hooks_of_steward = shared.call("steward", "GET", "/v1/webhooks", params=query).json()["items"]
+    assert [hook["url"] for hook in hooks_of_steward] == [
         "https://h2.example",
         "https://h1.example",
         "https://h0.example",
     ]
-    listed_by_steward = shared.call("steward", "GET", "/v1/webhooks", params={"analyst": "lea"}).json()["items"]
-    assert {hook["url"] for hook in listed_by_steward} == {f"https://h{n}.example" for n in range(5)}
+    hooks_of_steward = shared.call("steward", "GET", "/v1/webhooks", params={"analyst": "lea"}).json()["items"]
+    assert {hook["url"] for hook in hooks_of_steward} == {f"https://h{n}.example" for n in range(5)}
     place = f"/v1/webhooks/{first['id']}"
     assert [shared.call("analyst", method, place).status_code for method in ("GET", "DELETE")] == [404, 404]
     own = shared.call("analyst", "POST", "/v1/webhooks", json={"url": "https://own.example"}).json()["id"]

@@ -8,7 +8,7 @@ from app.cli import main
 def purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """Run the command, and return its exit code, output and error output, without earlier output."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as leaving:
+    with pytest.raises(SystemExit) as exit_info:
         main(arguments)
     captured = capsys.readouterr()
-    return int(leaving.value.code or 0), captured.out, captured.err
+    return int(exit_info.value.code or 0), captured.out, captured.err

@@ -73,12 +73,12 @@ def complaints_of_each(
         if (planned.name, bound) != (name, stated):
             faults.append(f"{name}: its bound depends on the data")
         # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
-        largest = [sensitivity_factor(problem.relation) * bound]
+        largest_moves = [sensitivity_factor(problem.relation) * bound]
         if isinstance(planned.mechanism, SvrgStep):
-            largest.append(largest[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
+            largest_moves.append(largest_moves[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
         norm = np.inf if isinstance(planned.mechanism, Exponential) else 2
         moved = np.linalg.norm(np.atleast_2d(value - value_before), norm, axis=1)
-        if name != "approximation" and not (len(moved) == len(largest) and (moved <= largest).all()):
+        if name != "approximation" and not (len(moved) == len(largest_moves) and (moved <= largest_moves).all()):
             faults.append(f"{name}: moved by more than its bound says")
         return answer.copy()
 

@@ -27,19 +27,19 @@ class Story:
     def ask(self, method: str, path: str, body: Any = None, role: str = "steward", **names: str) -> Any:
         """Send a request that must succeed, note it, and return the answer."""
         options = {} if body is None else {"json": body}
-        answer = self.service.call(role, method, path.format(**names), **options)
-        assert answer.is_success, (path, answer.text)
-        response = answer.json() if answer.content else None
-        self._note(method, path, body, response)
-        return response
+        response = self.service.call(role, method, path.format(**names), **options)
+        assert response.is_success, (path, response.text)
+        content = response.json() if response.content else None
+        self._note(method, path, body, content)
+        return content
 
     def finished(self, job: Any) -> str:
         """The job, once it is done."""
         assert self.service.finished(job["id"])["state"] == "done"
         return str(job["id"])
 
-    def _note(self, method: str, path: str, body: Any, response: Any) -> None:
-        sides = {"request": body, "response": response}
+    def _note(self, method: str, path: str, body: Any, content: Any) -> None:
+        sides = {"request": body, "response": content}
         name = self._paths[path][method.lower()]["operationId"]
         self.examples.setdefault(name, {name: value for name, value in sides.items() if value is not None})
 
@@ -130,8 +130,8 @@ def _ask_for_releases(story: Story, dataset: str) -> None:
     profile = {"dataset": dataset, "method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.2}}
     profiled = story.service.call("ada", "POST", "/v1/statistics", json=profile).json()
     ask("GET", "/v1/jobs/{job_id}/profile", role="ada", job_id=story.finished(profiled))
-    listed = story.service.call("ada", "GET", "/v1/jobs", params={"limit": 1}).json()
-    story._note("GET", "/v1/jobs", None, listed)
+    page = story.service.call("ada", "GET", "/v1/jobs", params={"limit": 1}).json()
+    story._note("GET", "/v1/jobs", None, page)
     story.service.engine.gate.clear()
     waiting = story.service.call("ada", "POST", "/v1/jobs", json=model).json()["id"]
     ask("DELETE", "/v1/jobs/{job_id}", role="ada", job_id=waiting)

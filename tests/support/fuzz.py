@@ -131,9 +131,8 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
     @schema.hook
     def filter_case(_context: Any, case: Any) -> bool:
         deletes_kept = case.method == "DELETE" and case.path_parameters == {"dataset_id": kept_dataset}
-        return (
-            case.path_parameters.get("token_id") not in ended_tokens and not deletes_kept
-        )  # `own` answers all that comes after
+        # `own` is the token of all later requests.
+        return case.path_parameters.get("token_id") not in ended_tokens and not deletes_kept
 
     @schemathesis.check
     def refused_changes_nothing(_context: Any, response: Any, case: Any) -> None:

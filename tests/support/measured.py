@@ -85,9 +85,8 @@ def _panel(
 
     def at(epsilon: float, value: float) -> tuple[float, float]:
         across = math.log(epsilon / EPSILONS[0]) / math.log(EPSILONS[-1] / EPSILONS[0])
-        return left_edge + across * (right_edge - left_edge), bottom - (math.log10(value) - low) / (high - low) * (
-            bottom - TOP
-        )
+        up = (math.log10(value) - low) / (high - low)
+        return left_edge + across * (right_edge - left_edge), bottom - up * (bottom - TOP)
 
     yield text(left_edge, 16, dataset)
     for power in range(low, high + 1):

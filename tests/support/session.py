@@ -38,7 +38,7 @@ class Session:
             completed = subprocess.run(["bash", "-c", command], check=True, timeout=PATIENCE, env=os.environ, stdout=-1)
             return completed.stdout.decode()
         command, _, file = command.partition(" > ")
-        with pytest.raises(SystemExit) as leaving:
+        with pytest.raises(SystemExit) as exit_info:
             main(shlex.split(command)[1:])
         captured = self.capsys.readouterr()
         output = (captured.out + captured.err).replace(os.environ["PURSE_URL"], EXAMPLE_URL)
@@ -46,7 +46,7 @@ class Session:
             Path(file).write_text(output)
             output = ""
         refused = re.search(r"^purse: ", expected_output, re.MULTILINE)
-        assert leaving.value.code == (1 if refused else 0), (command, output)
+        assert exit_info.value.code == (1 if refused else 0), (command, output)
         if "--json" not in command:
             assert heads(output) == heads(expected_output), command
             assert LOSS.findall(output) == LOSS.findall(expected_output), (

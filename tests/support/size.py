@@ -153,10 +153,10 @@ def main() -> None:
         code = sum(module.code_lines for module in group)
         lines = sum(module.lines for module in group)
         print(f"{name:9s} {len(group):4d} files  {lines:6d} lines  {code:6d} of code (limit {MOST_CODE_LINES[name]})")
-    for title, listed in (excesses(product) | _ties(product)).items():
-        print(f"{title}: {len(listed)}")
+    for title, places in (excesses(product) | _ties(product)).items():
+        print(f"{title}: {len(places)}")
         if options.list:
-            print(*(f"  {place}" for place in listed), sep="\n")
+            print(*(f"  {place}" for place in places), sep="\n")
 
 
 if __name__ == "__main__":

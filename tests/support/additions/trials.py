@@ -108,9 +108,9 @@ def test_trial_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     file = tmp_path / "people.csv"
     file.write_text("age,sex\n")
     for arguments, expected in ((["--json"], '"age"'), ([], "age sex"), (["--help"], "purse columns people.csv")):
-        with pytest.raises(SystemExit) as leaving:
+        with pytest.raises(SystemExit) as exit_info:
             main(["columns", str(file), *arguments])
-        assert not leaving.value.code
+        assert not exit_info.value.code
         assert expected in capsys.readouterr().out
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,9 +21,10 @@ from app.quotes import pricing
 from app.settings import Settings
 from app.sources.design import Design
 from app.wire import Quote, TuningRequest
+from purse.wire.datasets import DatasetSpec
 from solvers.methods import Method
 from tests.support.calculations import price
-from tests.support.quotes import REQUEST, SETTINGS, dataset, priced
+from tests.support.quotes import COLUMNS, REQUEST, SETTINGS, dataset, priced
 from tests.support.receipts import KEY, make
 
 
@@ -235,6 +237,25 @@ class TestWarnings:
         small = dataset(rows=20)
         assert [text for text in quoted(small).warnings if "constant" in text]
         assert not quoted(small, method={"name": "dp_gd"}).warnings
+
+    def test_a_constant_model_of_counts_is_advised_to_set_a_row_norm(self) -> None:
+        """Only counts and indicators may be short rows. A quote with a row norm follows the advice."""
+        flags = [{"name": f"word {i}", "type": "number", "lower": 0, "upper": 1, "origin": 0} for i in range(40)]
+        ranges = [{"name": f"word {i}", "type": "number", "lower": 0, "upper": 1} for i in range(40)]
+        small = dataset(rows=20)
+        counts, numbers = (
+            replace(
+                small, spec=DatasetSpec.model_validate(small.spec.model_dump() | {"columns": [*columns, COLUMNS[-1]]})
+            )
+            for columns in (flags, ranges)
+        )
+        advised = [text for text in quoted(counts).warnings if "row_norm" in text]
+        assert len(advised) == 1
+        assert f"{math.sqrt(41):.3g}" in advised[0]
+        assert not [text for text in quoted(numbers).warnings if "row_norm" in text]
+        followed = quoted(counts, row_norm=2.0)
+        assert followed.method.name != "adaptive_gd"
+        assert not followed.warnings
 
     def test_of_the_candidates_of_a_tuning_that_will_be_a_constant(self) -> None:
         """The noise of a candidate's own run decides."""
