@@ -189,7 +189,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
 
 def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> None:
     first, second = _datasets(world)
-    lost, kept = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
+    lost, intact = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
     sessions.record(world, lost.id, 2)
     restore = _copied(world)
     world.release(first)
@@ -197,7 +197,7 @@ def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> No
     accepted = rollback.accept(restored.database, restored.settings, "restored")
     assert (list(accepted.ledgers), accepted.sessions) == ([first], [lost.id])
     assert sessions.get(restored, lost.id).charged == lost.reserved
-    assert [sessions.get(restored, each.id).state for each in (lost, kept)] == ["expired", "open"]
+    assert [sessions.get(restored, each.id).state for each in (lost, intact)] == ["expired", "open"]
     assert restored.kinds(first)[-2:] == ["rolled_back", "settled"]
     assert sessions.close(restored, lost.id).state == "expired"
     audit.refuse_unsound(restored.database)
