@@ -297,9 +297,9 @@ def requested_limits(w: Vector, square: float, patched: pytest.MonkeyPatch) -> t
         return gradient(oracle, query, at, frame, limit, h)
 
     patched.setattr(StandardisedOracle, "gradient", heard)
-    found = seeded_fit(AdaptiveGd(steps=200, slope_limit=4.0), case, X, y, Privacy(8.0, 1e-5))
+    fitted_w = seeded_fit(AdaptiveGd(steps=200, slope_limit=4.0), case, X, y, Privacy(8.0, 1e-5))
     best = minimize(case, X, y)
-    return limits, objective(case, X, y, found) - best.value
+    return limits, objective(case, X, y, fitted_w) - best.value
 
 
 def test_a_limit_that_moves_a_wrong_model_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,10 +131,10 @@ def complaints_of_wide_run(loss: Logistic | Softmax) -> list[str]:
     assert case.other_rows is not None
     X, y = np.array(case.other_rows.x), np.array(case.other_rows.y)
     y = np.maximum(y, 0) if loss.outputs > 1 else y
-    one, other = case.pair()
-    X[7], y[7] = one.x, 1.0
+    first_record, other_record = case.pair()
+    X[7], y[7] = first_record.x, 1.0
     quote = plan(case.method, replace(case.problem, loss=loss), Privacy(6.0, 1e-6))
-    return complaints_of_each(quote, X, y, [((other.x, 1.0), None)])
+    return complaints_of_each(quote, X, y, [((other_record.x, 1.0), None)])
 
 
 wide = pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda loss: str(loss.name))
