@@ -34,11 +34,11 @@ def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
 
 
 def test_every_body_and_every_answer_has_an_example_that_fits_its_schema(document: dict[str, Any]) -> None:
-    """To add a route, add it to the story and run `python -m tests.support.examples`."""
     from jsonschema import Draft202012Validator  # takes a second, which collecting the suite should not pay
 
     contents = list(_contents(document))
-    assert [(name, side) for name, side, content in contents if "example" not in content] == []
+    missing = [(name, side) for name, side, content in contents if "example" not in content]
+    assert missing == [], "add a request to tests/support/examples.py, then run: python -m tests.support.examples"
     for name, side, content in contents:
         schema = content["schema"] | {"components": document["components"]}
         wrong = [error.message for error in Draft202012Validator(schema).iter_errors(content["example"])]
