@@ -1,7 +1,7 @@
 """Link all compiled loops into one file loops-LEVEL.so for each level of processor, and write the list of each file.
 
 Usage: link.py [FOLDER], with a C compiler. The default folder is that of `solvers.kernels`. The files need no numba and
-no LLVM. Of Python they use five symbols of its C interface, which every version since 3.3 has. Their instructions are
+no LLVM. They use five symbols of Python's C interface, which every version since 3.3 has. Their instructions are
 those that numba runs: numba compiles and optimizes the module of each loop for the same processor, and only addresses
 become relative. An entry `call_NAME(result, slots)` takes the arguments as numbers of eight bytes, in the order of
 numba's own convention.

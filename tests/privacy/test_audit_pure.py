@@ -130,7 +130,7 @@ def test_random_pairs_of_regressions_keep_the_guarantee(d: int) -> None:
 
 
 def test_drawn_choices_have_the_loss_of_the_weights() -> None:
-    """Of 6,000 draws of each dataset the lower bound on epsilon is 1.3; for the mutant it is 2.7."""
+    """The lower bound on epsilon from 6,000 draws of each dataset is 1.3. For the mutant it is 2.7."""
     scores = [np.r_[np.ones(9), 0.0], np.r_[np.zeros(9), 1.0]]
     noise = Noise(SeededBits(3))
     choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]

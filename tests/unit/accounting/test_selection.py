@@ -55,7 +55,7 @@ def renyi(p: Law, q: Law, a: float) -> float:
 
 
 def laws(mu: float, runs: int) -> tuple[list[Law], list[Law]]:
-    """Of unlike runs on two neighbors: each moved by mu or less, up or down."""
+    """Return the laws of unlike runs on two neighbors. Each run is moved by mu or less, up or down."""
     starts, moves = [0.0, 0.4, -0.3, 0.1], [mu, -mu, mu / 2, mu]
     return [cells(s) for s in starts[:runs]], [cells(s + m) for s, m in zip(starts, moves, strict=True)][:runs]
 
@@ -269,7 +269,7 @@ def test_filters_charge_it_or_raise() -> None:
 
 
 def test_coins_are_fair_and_never_all_tails() -> None:
-    """Of 6,000 draws of three coins each of the seven outcomes has its share, within 6 of its stds."""
+    """Each of the seven outcomes of three coins has its share of 6,000 draws, within six standard deviations."""
     noise, drawn = Noise(SeededBits(5)), 6000
     outcomes = np.array([heads(noise, 3) for _ in range(drawn)]) @ np.array([1, 2, 4])
     shares = np.bincount(outcomes, minlength=8) / drawn

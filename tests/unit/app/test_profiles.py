@@ -81,7 +81,7 @@ def test_numbers_are_in_their_own_units() -> None:
 
 @pytest.mark.slow
 def test_intervals_contain_the_truth_as_often_as_stated() -> None:
-    """Noise matters at this epsilon. Of 120 releases, 95 % contain the truth, less four standard deviations."""
+    """At least 95 % of 120 releases contain the truth, less four standard deviations. Noise matters at this epsilon."""
     spec, rng, runs = spec_of(0.05), np.random.default_rng(5), 120
     containing: dict[str, int] = {}
     for _ in range(runs):

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Fixtures of the tests of the estimators and the client."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from tests.support.seeded import SeededBits
 
 @pytest.fixture
 def scikit_learn() -> None:
-    """Skips what needs it, where it is not."""
+    """Skip the test if scikit-learn is not installed."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: the estimators are not tried")
 
 
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same noise for each fit."""
+    """Draw the same noise in each fit."""
     monkeypatch.setitem(release.__globals__, "Noise", lambda: Noise(SeededBits(7)))

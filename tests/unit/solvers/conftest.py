@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Seeded noise for the tests of the solvers."""
 
 import itertools
 
