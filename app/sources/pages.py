@@ -2,7 +2,7 @@
 
 The decoder follows these headers, whatever the file's footer states.
 
-Reference: parquet.thrift, PageHeader; Apache Thrift, the compact protocol.
+Reference: parquet.thrift, PageHeader.
 """
 
 from collections import deque
@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.sources.errors import Unreadable
+from app.sources.thrift import Reader
 
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 7, 8, 12
-_INTEGERS = (4, 5, 6)
-_SHORT, _LONG = 2**15, 2**31  # what a decoder would cut off, and so read as another number, is refused
 _UNFOLDED, _PACKED = 2, 3  # fields of a page's header
 _ENCODINGS = {5: 2, 7: 2, 8: 4}  # fields of data, dictionary and second data page's own headers: there, the encoding
 _DICTIONARY, _VALUES = 7, 1  # the field of a dictionary page's own header; of every own header, the number of values
-_DEEPEST = 4
 _DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.")
 
 
@@ -55,10 +52,11 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
     end = start + length
     if start < 0 or length < 0 or end > len(data):
         raise _DAMAGED
+    reader = Reader(data, _refuse_list)
     while start < end:
         try:
-            header, begin = _struct(data, start, _DEEPEST)
-        except IndexError:
+            header, begin = reader.structure(start)
+        except (IndexError, ValueError):
             raise _DAMAGED from None
         unfolded = header.get(_UNFOLDED)
         packed = header.get(_PACKED)
@@ -71,6 +69,10 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
         start = begin + packed
         if start > end:
             raise _DAMAGED
+
+
+def _refuse_list(_count: int, _are_structures: bool, _lists: int) -> None:
+    raise ValueError("a page's header contains no list")
 
 
 class Window:
@@ -100,49 +102,3 @@ class Window:
             self._unfolded -= oldest.unfolded
             self._values -= oldest.values
         self.most = max(self.most, self._unfolded)
-
-
-def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
-    """Return the structures and 32-bit integers by field number (the last of repeated ones), and the next position."""
-    fields: dict[int, Any] = {}
-    field = 0
-    while kind := data[at]:
-        step, kind, at = kind >> 4, kind & 15, at + 1
-        if step:
-            field += step
-        else:
-            field, at = _integer(data, at)
-        if not 0 <= field < _SHORT:
-            raise _DAMAGED
-        if kind == _STRUCT and deepest:
-            fields[field], at = _struct(data, at, deepest - 1)
-        elif kind in _INTEGERS:
-            value, at = _integer(data, at)
-            if kind == _INTEGERS[1]:
-                if not -_LONG <= value < _LONG:
-                    raise _DAMAGED
-                fields[field] = value
-        elif kind == _BINARY:
-            size, at = unsigned(data, at)
-            at += size
-        elif kind in (_BYTE, _DOUBLE):
-            at += 1 if kind == _BYTE else 8
-        elif kind not in (_TRUE, _FALSE):
-            raise _DAMAGED
-    return fields, at + 1
-
-
-def _integer(data: Any, at: int) -> tuple[int, int]:
-    value, at = unsigned(data, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
-def unsigned(data: Any, at: int) -> tuple[int, int]:
-    """Return an unsigned integer of the compact protocol, and where what follows begins."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        value, at = value | (byte & 127) << shift, at + 1
-        if byte < 128:
-            return value, at
-    raise _DAMAGED

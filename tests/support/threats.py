@@ -167,7 +167,13 @@ GUARDS = {
         ),
     ),
     "S3": Guard(
-        ("app/sources/text.py", "app/sources/footer.py", "app/sources/pages.py", "app/datasets/upload.py"),
+        (
+            "app/sources/text.py",
+            "app/sources/footer.py",
+            "app/sources/pages.py",
+            "app/sources/thrift.py",
+            "app/datasets/upload.py",
+        ),
         (
             "service/test_datasets.py::test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing",
             "unit/app/test_sources_parquet.py::test_a_footer_that_states_smaller_sizes_than_its_pages_is_refused",

@@ -154,6 +154,7 @@ def test_records_keep_their_positions_across_row_groups_and_batches(tmp_path: Pa
         lambda _: b"PAR1" + b"x,c\n1,red\n",
         lambda _: b"PAR1\4\0\0\0PAR1",
         lambda whole: whole[:-8] + b"\0\0\0\0PAR1",
+        lambda _: b"PAR1" + b"\x19" * 3000 + (3000).to_bytes(4, "little") + b"PAR1",  # a list of a list of a list ...
     ],
 )
 def test_a_damaged_file_is_unreadable(tmp_path: Path, damage: Any) -> None:
