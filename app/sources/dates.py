@@ -38,12 +38,6 @@ def parsed(text: pa.Array, form: str) -> Moments:
     return moments(fields, is_date, form)
 
 
-def typed(values: pa.Array) -> Moments:
-    """Return the moment of each value of a date or time type; NaT for null."""
-    typed_moments: Moments = values.to_numpy(zero_copy_only=False)
-    return typed_moments
-
-
 def read(texts: Sequence[str], form: str, requested: DatePart) -> NDArray[np.float64]:
     """Return the requested part of each text's date as a number."""
     return part(parsed(pa.array(texts, pa.string()), form), requested)

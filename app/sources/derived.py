@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.sources.matrix import CodedWriter, Floats, code_count, codes, cut, mapped
+from app.sources.matrix import CodedWriter, code_count, cut, mapped, stored_column
 from app.sources.singles import ends
 from purse.terms import Feature
 from solvers.data_access.rows import Coded
@@ -32,15 +32,8 @@ def derived(stored: Coded, inputs: Mapping[str, tuple[int, int]], features: Sequ
     try:
         with CodedWriter(folder, widths, ends(columns)) as writer:
             for rows in cut(len(stored.numbers), len(inputs) + len(features)):
-                own = {name: _values(stored, place, width, rows) for name, (place, width) in inputs.items()}
+                own = {name: stored_column(stored, place, width, rows) for name, (place, width) in inputs.items()}
                 writer.append(np.column_stack([feature.codes(own) for feature in features]))
         return mapped(folder, widths)
     finally:
         shutil.rmtree(folder)
-
-
-def _values(stored: Coded, place: int, width: int, rows: slice) -> Floats:
-    """Return one stored column of some records as doubles."""
-    if width == 1:
-        return stored.numbers[rows, place].astype(np.float64)
-    return codes(stored, place, width, rows).astype(np.float64)

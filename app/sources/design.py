@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.sources.derived import derived
-from app.sources.matrix import Floats, code_count, codes, open_coded, widths
+from app.sources.matrix import Floats, code_count, open_coded, stored_column, widths
 from purse.errors import DesignError
 from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
@@ -164,7 +164,9 @@ class Design:
         if len(declared) != self.stored or used != (*map(code_count, columns), code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
         offsets = tuple(stored.offsets[p] for p in self.positions)
-        y = self._labels(stored, declared[self.target_position])
+        y = stored_column(stored, stored.offsets[self.target_position], declared[self.target_position])
+        if isinstance(self.target, CategoryColumn):
+            y = self.labels(y)
         if not self.terms:
             return Coded(stored.numbers, stored.codes, offsets), y
         places = {c.name: (offset, code_count(c)) for c, offset in zip(columns, offsets, strict=True)}
@@ -184,12 +186,6 @@ class Design:
         if tuple(feature.column for feature in features) != self.features:
             raise ValueError("the terms do not make the features of the quote")
         return features
-
-    def _labels(self, stored: Coded, width: int) -> Floats:
-        place = stored.offsets[self.target_position]
-        if not isinstance(self.target, CategoryColumn):
-            return stored.numbers[:, place].astype(np.float64)
-        return self.labels(codes(stored, place, width))
 
     def labels(self, target_codes: NDArray[Any]) -> Floats:
         """Return y from the codes of a category target."""

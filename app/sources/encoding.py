@@ -56,18 +56,10 @@ class NumberEncoder:
     column: NumberColumn
     dialect: Dialect = PLAIN
 
-    def code(self, x: Floats) -> Floats:
-        """Return the code of each finite number."""
-        return codes_of(self.column, x)
-
     @property
     def missing(self) -> float:
         """The code of the column's default, or of the middle of the range."""
         return default_code(self.column)
-
-    def scale(self, x: Floats) -> Floats:
-        """Return the code of each number. Raise `missing` if it is not finite."""
-        return np.where(np.isfinite(x), self.code(x), self.missing)
 
     def read(self, values: pa.Array) -> tuple[Floats, Fates]:
         """Return the code and the fate of each value, shape (len(values),)."""
@@ -78,9 +70,11 @@ class NumberEncoder:
         x = _numbers(present, self.dialect) if date is None else _dates(present, date, self.dialect)
         lower, upper = self.column.ends
         if len(x) and lower <= x.min() and x.max() <= upper:  # none of them is NaN
-            return self.code(x), np.zeros(len(x), np.uint8)
+            return codes_of(self.column, x), np.zeros(len(x), np.uint8)
         fates: Fates = ((x < lower) | (x > upper)).view(np.uint8)
-        return self.scale(x), _with_lost(fates, ~np.isfinite(x), present)
+        is_finite = np.isfinite(x)
+        codes = np.where(is_finite, codes_of(self.column, x), self.missing)
+        return codes, _with_lost(fates, ~is_finite, present)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +181,7 @@ def _dates(values: pa.Array, requested: DatePart, dialect: Dialect) -> Floats:
     if is_text(values.type):
         return part(dates.parsed(pc.ascii_trim_whitespace(values), dialect.date_format), requested)
     if dates.is_date(values.type):
-        return part(dates.typed(values), requested)
+        return part(values.to_numpy(zero_copy_only=False), requested)
     return np.full(len(values), np.nan)
 
 

@@ -16,7 +16,6 @@ from app.sources.matrix import (
     NUMBERS,
     PRESENT,
     MatrixWriter,
-    NumberWriter,
     cut,
     mapped,
     open_coded,
@@ -24,7 +23,8 @@ from app.sources.matrix import (
     widths,
     write_meta,
 )
-from app.sources.singles import ends
+from app.sources.singles import ends, single
+from app.sources.splitmix import mixed
 from purse.wire.columns import Column
 
 MOST_SLOTS = 2**26
@@ -42,7 +42,7 @@ def count(n: int, share: float) -> int:
 
 
 def kept_out(n: int, share: float) -> NDArray[np.bool_]:
-    """Return whether each position is held out, (n,): the `count` positions with the smallest `mixed` numbers.
+    """Return whether each position is held out, (n,): the `count` positions with the smallest `splitmix` numbers.
 
     Raises
     ------
@@ -52,16 +52,8 @@ def kept_out(n: int, share: float) -> NDArray[np.bool_]:
     if n < 2:
         raise Unreadable("A holdout set needs at least two records (with a unit, persons) in the file.")
     is_out = np.zeros(n, dtype=np.bool_)
-    is_out[np.argpartition(mixed(n), count(n, share) - 1)[: count(n, share)]] = True
+    is_out[np.argpartition(mixed(range(n)), count(n, share) - 1)[: count(n, share)]] = True
     return is_out
-
-
-def mixed(n: int) -> NDArray[np.uint64]:
-    """Return SplitMix64's finalizer (Steele, Lea and Flood 2014) of 1, ..., n times its increment: all are distinct."""
-    z = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 def lay_out(
@@ -95,7 +87,7 @@ def _write(
     row_of_slot = None if slots is None else slots.ravel()
     folder.mkdir()
     with (
-        NumberWriter(folder / NUMBERS, stored.numbers.shape[1], within) as numbers,
+        MatrixWriter(folder / NUMBERS, stored.numbers.shape[1], "<f4") as numbers,
         MatrixWriter(folder / CODES, stored.codes.shape[1], "|u1") as codes,
     ):
         for part in cut(n * k, len(columns)):
@@ -103,7 +95,7 @@ def _write(
             is_filled = (block >= 0)[:, None].astype(np.uint8)
             at = np.maximum(block, 0)
             stored = mapped(rows, declared)  # a new map each time frees the pages of the last
-            numbers.append(stored.numbers[at] * is_filled)
+            numbers.append(single(stored.numbers[at] * is_filled, within))
             codes.append(stored.codes[at] * is_filled)
     if are_persons and row_of_slot is not None:
         with MatrixWriter(folder / PRESENT, 1, "|u1") as present:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class MatrixWriter:
     kind : type of the numbers
     """
 
-    def __init__(self, path: Path, columns: int, kind: str = "<f8") -> None:
+    def __init__(self, path: Path, columns: int, kind: str) -> None:
         self._file = path.open("xb")
         self._columns, self._kind = columns, np.dtype(kind)
         self.rows = 0
@@ -69,21 +69,8 @@ class MatrixWriter:
                 os.fsync(self._file.fileno())
 
     def _header(self) -> int:
-        shape = {"descr": self._kind.str, "fortran_order": False, "shape": (self.rows, self._columns)}
-        np.lib.format.write_array_header_1_0(self._file, shape)
+        _write_header(self._file, self._kind.str, self.rows, self._columns)
         return self._file.tell()
-
-
-class NumberWriter(MatrixWriter):
-    """Appends doubles, as singles if their ranges are given."""
-
-    def __init__(self, path: Path, columns: int, within: Singles | None) -> None:
-        super().__init__(path, columns, "<f8" if within is None else "<f4")
-        self._within = within
-
-    def append(self, block: NDArray[Any]) -> None:
-        """Append rows, shape (rows, columns)."""
-        super().append(block if self._within is None else single(block, self._within))
 
 
 class CodedWriter:
@@ -99,7 +86,8 @@ class CodedWriter:
     def __init__(self, folder: Path, widths: Sequence[int], within: Singles | None = None) -> None:
         self._blocks = [(j, code_bytes(width)) for j, width in enumerate(widths) if width > 1]
         self._at = [j for j, width in enumerate(widths) if width == 1]
-        self._numbers = NumberWriter(folder / NUMBERS, len(self._at), within)
+        self._within = within
+        self._numbers = MatrixWriter(folder / NUMBERS, len(self._at), "<f8" if within is None else "<f4")
         self._codes = MatrixWriter(folder / CODES, sum(size for _, size in self._blocks), "|u1")
 
     @property
@@ -109,7 +97,8 @@ class CodedWriter:
 
     def append(self, block: Floats) -> None:
         """Append records, shape (rows, declared columns): numbers, and positions of categories."""
-        self._numbers.append(block[:, self._at])
+        numbers = block[:, self._at]
+        self._numbers.append(numbers if self._within is None else single(numbers, self._within))
         parts = [in_bytes(block[:, j].astype(np.int64), size) for j, size in self._blocks]
         self._codes.append(np.hstack([np.empty((len(block), 0), np.uint8), *parts]))
 
@@ -129,8 +118,13 @@ def code_count(column: Column) -> int:
 def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) -> None:
     """Write the document that describes the records of a folder, durably."""
     document = {"format": FORMAT, **size, "columns": [column.model_dump() for column in columns]}
-    with (folder / META).open("x", encoding="utf-8") as file:
-        json.dump(document, file, allow_nan=False)
+    write_durably(folder / META, json.dumps(document, allow_nan=False).encode())
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file; its content is on the disk when this returns."""
+    with path.open("xb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
@@ -214,10 +208,8 @@ class Fingerprint:
 
     def __init__(self, rows: int, columns: int) -> None:
         header = io.BytesIO()
-        self._digest = hashlib.sha256()
-        shape = {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
-        np.lib.format.write_array_header_1_0(header, shape)
-        self._digest.update(header.getvalue())
+        _write_header(header, "<f8", rows, columns)
+        self._digest = hashlib.sha256(header.getvalue())
 
     def add(self, block: Floats) -> None:
         """Add more rows, with a column for each declared one."""
@@ -228,20 +220,28 @@ class Fingerprint:
         return self._digest.hexdigest()
 
 
-def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
+def decoded(coded: Coded, declared: Sequence[int], rows: slice) -> Floats:
     """Return some records as doubles, with a column for each declared one."""
     block = np.empty((len(coded.numbers[rows]), len(declared)))
     for j, (offset, width) in enumerate(zip(coded.offsets, declared, strict=True)):
-        block[:, j] = coded.numbers[rows, offset] if width == 1 else codes(coded, offset, width, rows)
+        block[:, j] = stored_column(coded, offset, width, rows)
     return block
 
 
-def codes(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> NDArray[np.int64]:
-    """Return one column's codes."""
-    column = np.zeros(len(coded.codes[rows]), dtype=np.int64)
+def stored_column(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> Floats:
+    """Return the numbers or codes of one column of some records as doubles.
+
+    Parameters
+    ----------
+    place : position of the column, or of its first byte
+    width : 1 if it is a number, else the number of its codes
+    """
+    if width == 1:
+        return coded.numbers[rows, place].astype(np.float64)
+    values = np.zeros(len(coded.codes[rows]), dtype=np.int64)
     for j in range(code_bytes(width)):
-        column += coded.codes[rows, place + j].astype(np.int64) << (8 * j)
-    return column
+        values += coded.codes[rows, place + j].astype(np.int64) << (8 * j)
+    return values.astype(np.float64)
 
 
 def sync(path: Path) -> None:
@@ -257,6 +257,10 @@ def cut(rows: int, columns: int) -> Iterator[slice]:
     """Return slices of so many rows, of about _BLOCK_VALUES values each."""
     step = max(1, _BLOCK_VALUES // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _write_header(file: BinaryIO, kind: str, rows: int, columns: int) -> None:
+    np.lib.format.write_array_header_1_0(file, {"descr": kind, "fortran_order": False, "shape": (rows, columns)})
 
 
 def _opened(path: Path, columns: int, *kinds: type) -> NDArray[Any]:

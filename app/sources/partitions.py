@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +30,7 @@ from app.sources.matrix import (
     code_count,
     mapped,
     sync,
+    write_durably,
 )
 from app.sources.spec import JobSpec
 from purse.wire.base import Wire
@@ -108,10 +109,7 @@ def moved(storage: "Storage", folder: Path, number: int, rows: int) -> Partition
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest to the dataset's folder, durably."""
-    with (folder / PARTITIONS).open("xb") as file:
-        file.write(manifest.text)
-        file.flush()
-        os.fsync(file.fileno())
+    write_durably(folder / PARTITIONS, manifest.text)
     sync(folder)
 
 
@@ -157,7 +155,7 @@ def are_whole(folder: Path) -> bool:
     storage = Storage(manifest.place)
     for number, partition in enumerate(manifest.partitions):
         try:
-            sums = [storage.sha256(_named(number, name)) for name in (NUMBERS, CODES)]
+            sums = [storage.get(_named(number, name)) for name in (NUMBERS, CODES)]
         except (Away, Damaged):
             return False
         if _joined(sums) != partition.sha256:
@@ -215,23 +213,17 @@ class Storage:
                 sync(Path(self._path))
         return sums.digest()
 
-    def get(self, name: str, file: Path) -> bytes:
-        """Copy a file from the storage; return its SHA-256. Raises as `opened`."""
+    def get(self, name: str, copy: Path | None = None) -> bytes:
+        """Return the SHA-256 of a stored file, and write its content to `copy` if given. Raise as `opened`."""
         sums = hashlib.sha256()
-        with file.open("xb") as target:
-            for piece in self.read(name):
+        with nullcontext() if copy is None else copy.open("xb") as target:
+            for piece in self._read(name):
                 sums.update(piece)
-                target.write(piece)
+                if target is not None:
+                    target.write(piece)
         return sums.digest()
 
-    def sha256(self, name: str) -> bytes:
-        """Return the SHA-256 of a stored file. Raise as `opened`."""
-        sums = hashlib.sha256()
-        for piece in self.read(name):
-            sums.update(piece)
-        return sums.digest()
-
-    def read(self, name: str) -> Iterator[bytes]:
+    def _read(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a stored file in blocks. Raise as `opened`."""
         try:
             with _reached(), self._files.open_input_stream(f"{self._path}/{name}") as source:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from app.sources.splitmix import mixed
 from purse.prediction import encode, number_scale
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import PersonUnit
@@ -29,7 +30,6 @@ from purse.wire.profiles import ColumnProfile
 from purse.wire.twins import FEWEST_SAMPLED
 
 Floats = NDArray[np.float64]
-_GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _BLOCK_ROWS = 1000  # of a file, written at a time
 _DIGITS, _EXACT_DIGITS = 3, 12  # decimal places after the first digit of a drawn number's range; of a coded number
 
@@ -223,14 +223,9 @@ class Twin:
 
 
 def uniform(seed: int, stream: str, rows: range) -> Floats:
-    """Return a number in (0, 1) for each row, the same on every machine: splitmix64 of the row's index and a key."""
+    """Return a number in (0, 1) for each row, the same on every machine: SplitMix64 of the row's index and a key."""
     key = int.from_bytes(hashlib.blake2b(f"{seed} {stream}".encode(), digest_size=8).digest(), "little")
-    with np.errstate(over="ignore"):
-        z = np.arange(rows.start + 1, rows.stop + 1, dtype=np.uint64) * _GOLDEN + np.uint64(key)
-        z = (z ^ (z >> np.uint64(30))) * _FIRST
-        z = (z ^ (z >> np.uint64(27))) * _SECOND
-        z ^= z >> np.uint64(31)
-    numbers: Floats = ((z >> np.uint64(12)).astype(float) + 0.5) / 2.0**52
+    numbers: Floats = ((mixed(rows, key) >> np.uint64(12)).astype(float) + 0.5) / 2.0**52
     return numbers
 
 

@@ -13,7 +13,7 @@ from pyarrow import fs
 from app.settings import Settings
 from app.sources import ingest, partitions
 from app.sources.errors import Away, Damaged
-from app.sources.matrix import checksum, codes, open_coded
+from app.sources.matrix import checksum, open_coded, stored_column
 from app.sources.partitions import Storage, opened
 from purse.wire.datasets import DatasetSpec
 from tests.support import objects
@@ -65,7 +65,8 @@ def test_partitions_contain_the_same_rows_as_a_single_folder(tmp_path: Path, pla
     assert {part.numbers.dtype for part in parts} == {single.numbers.dtype} == {np.dtype(np.float32)}
     assert np.array_equal(np.concatenate([part.numbers for part in parts]), single.numbers)
     assert np.array_equal(
-        np.concatenate([codes(part, part.offsets[2], 3) for part in parts]), codes(single, single.offsets[2], 3)
+        np.concatenate([stored_column(part, part.offsets[2], 3) for part in parts]),
+        stored_column(single, single.offsets[2], 3),
     )
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == ["parted", "people.csv", "whole"]
 

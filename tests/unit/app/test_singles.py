@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.sources.encoding import NumberEncoder
 from app.sources.ingest import Reading, store
 from app.sources.matrix import NUMBERS, open_coded, widths
 from app.sources.singles import ends, single
+from purse.coding import codes_of
 from purse.wire.columns import CategoryColumn, NumberColumn
 from solvers import kernels
 from solvers.columns import Columns
@@ -113,7 +113,7 @@ def test_a_number_on_the_end_of_a_part_is_counted_in_the_next_one(
     of = column(lower, upper, lower if settled else None, upper - lower if settled else None)
     columns, x = Columns((1,), (of.code_range,)), np.arange(lower, upper + 1.0)
     within, n = ends([of]), len(x)
-    coded = Coded(single(NumberEncoder(of).code(x)[:, None], within), np.empty((n, 0), np.uint8), offsets(columns))
+    coded = Coded(single(codes_of(of, x)[:, None], within), np.empty((n, 0), np.uint8), offsets(columns))
     data = Data.coded(coded, np.zeros(n), Problem(Squared(), n=n, d=2, row_norm=columns.row_norm, columns=columns))
     expected = np.bincount(np.minimum(((x - lower) * bins) // (upper - lower), bins - 1).astype(int), minlength=bins)
     for work in (Histograms(bins), Cells(bins)):

@@ -21,8 +21,8 @@ from app.sources.matrix import (
     Floats,
     MatrixWriter,
     checksum,
-    codes,
     open_coded,
+    stored_column,
 )
 from app.wire import JobRequest
 from purse.errors import DesignError
@@ -205,8 +205,8 @@ def test_codes_are_stored_in_the_smallest_integer_type(tmp_path: Path) -> None:
     assert np.load(tmp_path / "columns" / NUMBERS).shape == (1000, 1)
     coded = open_coded(tmp_path / "columns")
     i = np.arange(1000)
-    assert np.array_equal(codes(coded, coded.offsets[0], 256), i % 256)
-    assert np.array_equal(codes(coded, coded.offsets[2], 301), i % 301)
+    assert np.array_equal(stored_column(coded, coded.offsets[0], 256), i % 256)
+    assert np.array_equal(stored_column(coded, coded.offsets[2], 301), i % 301)
 
 
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
@@ -238,7 +238,7 @@ def test_stored_files_of_another_length_width_or_type_are_refused(
 
 @pytest.mark.parametrize("block", [np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2), np.float32)], ids=str)
 def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: Any) -> None:
-    with MatrixWriter(tmp_path / "m.npy", 2) as writer:
+    with MatrixWriter(tmp_path / "m.npy", 2, "<f8") as writer:
         with pytest.raises(ValueError, match="type and width"):
             writer.append(block)
         writer.append(np.ones((1, 2)))
