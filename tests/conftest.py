@@ -89,9 +89,9 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def on_postgres(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """PostgreSQL with one fresh database, which every service of the test uses, however slow the machine is."""
-    monkeypatch.setitem(postgres._POOL, "pool_timeout", PATIENCE)
-    monkeypatch.setitem(postgres._CONNECTION, "connect_timeout", round(PATIENCE))
-    monkeypatch.setitem(postgres._WRITER_TIMEOUTS, "lock_timeout", f"{PATIENCE:.0f}s")
+    monkeypatch.setitem(postgres.POOL, "pool_timeout", PATIENCE)
+    monkeypatch.setitem(postgres.CONNECTION, "connect_timeout", round(PATIENCE))
+    monkeypatch.setitem(postgres.WRITER_TIMEOUTS, "lock_timeout", f"{PATIENCE:.0f}s")
     monkeypatch.setenv("PURSE_DATABASE_URL", cluster.emptied())
     return cluster
 

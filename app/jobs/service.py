@@ -28,6 +28,7 @@ from app.jobs.shares import shares
 from app.jobs.store import JobRow
 from app.ledger import allotments
 from app.ledger import store as ledger
+from app.persistence.dialect import next_job_number
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
@@ -92,12 +93,11 @@ def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
     """Cancel a job under its ledger's lock. Raise `ApiError` already_finished."""
     match row.state:
         case "queued":
-            state = ledger.load_state(connection, row.dataset_id)
-            assert state is not None
             try:
                 charge = ledger.charged(connection, row.dataset_id, row.id)
             except LedgerInvalid:  # the row says queued, but the ledger has refunded or ended the job
                 raise ApiError("already_finished") from None
+            state = ledger.load_state(connection, row.dataset_id)
             ledger.apply(connection, row.dataset_id, Refunded(row.id, charge.cost, state.whole), at, row.owner_id)
         case "running":
             ledger.apply(connection, row.dataset_id, Cancelled(row.id, row.attempt), at)
@@ -185,7 +185,7 @@ def _reserve(
     share = None if charged.sees_parts_only else used  # of the whole budget, for the receipt
     row = JobRow(
         id=job_id,
-        number=store.next_number(connection),
+        number=next_job_number(connection),
         kind=_kind(request),
         dataset_id=dataset.id,
         owner_id=owner.id,

@@ -3,30 +3,21 @@
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from app.http.lists import Paging
-from app.persistence.dialect import announce, next_job_number
+from app.persistence.dialect import announce
 from app.persistence.session import Database
 from app.persistence.tables import datasets, holders, jobs
 from app.webhooks import store as webhooks
 from app.wire import Job, Quote
 from purse.wire.jobs import JobKind, JobState, Progress
 
-_DOCUMENTS = ("request", "spec", "model", "receipt", "ended")
-_LISTED = tuple(column for column in jobs.c if column.name not in _DOCUMENTS)  # in the order of `JobRow`
 DATASET = jobs.c.dataset_id
 RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
-_BY_KEY = sa.select(*_LISTED).where(
-    jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
-)
-_NEXT = sa.select(next_job_number())
-_INSERTED = sa.insert(jobs)
-_OPEN = sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)
-_UNPUBLISHED = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +95,15 @@ class JobRow:
         )
 
 
+_COLUMNS = tuple(jobs.c[field.name] for field in fields(JobRow))
+_BY_KEY = sa.select(*_COLUMNS).where(
+    jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
+)
+_INSERTED = sa.insert(jobs)
+_OPEN = sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)
+_UNPUBLISHED = sa.select(*_COLUMNS).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
+
+
 def answers(quote: Quote) -> int:
     """Return the number of planned private answers."""
     return sum(query.answers for query in quote.queries)
@@ -157,7 +157,7 @@ def of_holder(connection: sa.Connection, holder: str) -> list[tuple[str, int]]:
 
 def listed(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Return the query of the jobs that meet the conditions."""
-    return sa.select(*_LISTED).where(*conditions)
+    return sa.select(*_COLUMNS).where(*conditions)
 
 
 def page(
@@ -178,15 +178,10 @@ def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:
     return [JobRow(*row) for row in connection.execute(query.order_by(jobs.c.number))]
 
 
-def next_number(connection: sa.Connection) -> int:
-    """Return the next job's number in the queue."""
-    return connection.execute(_NEXT).scalar_one()
-
-
 def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
     """Store a new job, with its request for the record and the spec that will run."""
     announce(connection, row.id)
-    values = {c.name: getattr(row, c.name) for c in _LISTED}
+    values = {c.name: getattr(row, c.name) for c in _COLUMNS}
     connection.execute(_INSERTED, values | {"request": request, "spec": spec})
 
 
@@ -281,7 +276,7 @@ def spec_sha256(spec: str) -> str:
 
 
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:
-    row = connection.execute(sa.select(*_LISTED).where(condition)).one_or_none()
+    row = connection.execute(sa.select(*_COLUMNS).where(condition)).one_or_none()
     return None if row is None else JobRow(*row)
 
 

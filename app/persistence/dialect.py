@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.sql.functions import FunctionElement
 
+from app.persistence.tables import JOB_NUMBERS, jobs
+
 Alone = Literal["names", "claims"]  # "names": names, duplicates and the schema; "claims": which job is next
 T = TypeVar("T")
 
@@ -65,6 +67,23 @@ def announce(connection: sa.Connection, job_id: str) -> None:
         connection.execute(sa.select(sa.func.pg_notify(CHANNEL, job_id)))
 
 
+_NEXT_OF_SEQUENCE = sa.select(JOB_NUMBERS.next_value())
+_NEXT_OF_TABLE = sa.select(sa.func.coalesce(sa.func.max(jobs.c.number), 0) + 1)
+_LAST_OF_SEQUENCE = sa.select(sa.func.setval(sa.literal_column(f"'{JOB_NUMBERS.name}'"), sa.func.max(jobs.c.number)))
+
+
+def next_job_number(connection: sa.Connection) -> int:
+    """Return a number greater than those of all jobs that were submitted before."""
+    statement = _NEXT_OF_SEQUENCE if connection.dialect.name == "postgresql" else _NEXT_OF_TABLE
+    return connection.execute(statement).scalar_one()
+
+
+def continue_job_numbers(connection: sa.Connection) -> None:
+    """Set the sequence of job numbers to the greatest number in the table, if the database has such a sequence."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_LAST_OF_SEQUENCE)
+
+
 class json_at(FunctionElement[T]):  # noqa: N801  # a function of SQL
     """The value of a JSON document (text) at a path `$.a.b`, with the given type; null if there is none."""
 
@@ -74,19 +93,3 @@ class json_at(FunctionElement[T]):  # noqa: N801  # a function of SQL
     def __init__(self, document: sa.ColumnElement[str], path: str, kind: sa.types.TypeEngine[T]) -> None:
         super().__init__(document, sa.literal_column(f"'{path}'"))
         self.type = kind
-
-
-class next_job_number(FunctionElement[int]):  # noqa: N801
-    """A number greater than those of all jobs that were submitted before."""
-
-    inherit_cache = True
-    name = "next_job_number"
-    type = sa.BigInteger()
-
-
-class continue_job_numbers(FunctionElement[int]):  # noqa: N801
-    """Set the sequence of job numbers behind the greatest number in the table."""
-
-    inherit_cache = True
-    name = "continue_job_numbers"
-    type = sa.BigInteger()

@@ -18,16 +18,16 @@ from psycopg import IsolationLevel
 from psycopg.conninfo import make_conninfo
 from sqlalchemy.ext.compiler import compiles
 
-from app.persistence.dialect import CHANNEL, Alone, Unavailable, continue_job_numbers, json_at, next_job_number
+from app.persistence.dialect import CHANNEL, Alone, Unavailable, json_at
 
 _ADVISORY_LOCKS: dict[Alone, tuple[int, int]] = {"names": (0x70757273, 1), "claims": (0x70757273, 2)}
 _DISK_FULL = "53100"
 # A dead connection is detected within about 20 s. Each server has two such pools, and one connection that listens.
-_CONNECTION = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
+CONNECTION = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
 _NOTIFY_POLL_SECONDS = 1.0  # time between two checks whether to stop listening
-_POOL = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10, "pool_pre_ping": True}
+POOL = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10, "pool_pre_ping": True}
 # A writer that stands still loses its locks, and a writer that waits for a lock fails in the end.
-_WRITER_TIMEOUTS = {"lock_timeout": "20s", "idle_in_transaction_session_timeout": "60s"}
+WRITER_TIMEOUTS = {"lock_timeout": "20s", "idle_in_transaction_session_timeout": "60s"}
 # Never weaker than `on`; an operator may set a stronger value for a standby.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
@@ -39,7 +39,7 @@ class Postgres:
 
     def __init__(self, url: sa.URL) -> None:
         self._url = url.set(drivername="postgresql")
-        self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, _WRITER_TIMEOUTS)
+        self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, WRITER_TIMEOUTS)
         self.reader = _engine(url, IsolationLevel.REPEATABLE_READ, True, {})
 
     async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
@@ -57,7 +57,7 @@ class Postgres:
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
         """Listen on a connection of its own."""
-        address = make_conninfo(self._url.render_as_string(hide_password=False), **_CONNECTION)
+        address = make_conninfo(self._url.render_as_string(hide_password=False), **CONNECTION)
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             yield None  # jobs may have been announced before
@@ -77,7 +77,7 @@ class Postgres:
 def _engine(url: sa.URL, isolation: IsolationLevel, is_reader: bool, parameters: dict[str, str]) -> sa.Engine:
     # `hide_parameters`: an error's text would otherwise contain the values of the statement.
     address = url.set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(address, connect_args=_CONNECTION, hide_parameters=True, **_POOL)
+    engine = sa.create_engine(address, connect_args=CONNECTION, hide_parameters=True, **POOL)
 
     def connect(connection: "psycopg.Connection[Any]", _record: Any) -> None:
         connection.autocommit = True
@@ -96,13 +96,3 @@ def _json_at(element: json_at[Any], compiler: Any, **options: Any) -> str:
     document, path = (compiler.process(clause, **options) for clause in element.clauses)
     value = f"jsonb_path_query_first(CAST({document} AS JSONB), {path}) #>> '{{}}'"
     return f"CAST({value} AS {compiler.dialect.type_compiler_instance.process(element.type)})"
-
-
-@compiles(next_job_number, "postgresql")
-def _next_job_number(_element: next_job_number, _compiler: Any, **_options: Any) -> str:
-    return "nextval('jobs_number')"
-
-
-@compiles(continue_job_numbers, "postgresql")
-def _continue_job_numbers(_element: continue_job_numbers, _compiler: Any, **_options: Any) -> str:
-    return "setval('jobs_number', (SELECT max(number) FROM jobs))"

@@ -20,11 +20,11 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from app.persistence.dialect import Alone, Unavailable, Unusable, continue_job_numbers, json_at, next_job_number
+from app.persistence.dialect import Alone, Unavailable, Unusable, json_at
 from app.persistence.files import locked
 
 _BUSY_MILLISECONDS = 60_000
-_POLL_INTERVAL_SECONDS = 0.3  # time between two checks for commits of other connections
+POLL_INTERVAL_SECONDS = 0.3  # time between two checks for commits of other connections
 _MOST_CONNECTIONS = 64
 _DISK_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 # Primary codes: the last byte of an error code.
@@ -75,7 +75,7 @@ class Sqlite:
         """Yield None whenever the file's data version shows a commit of any connection."""
         with closing(self.reader.raw_connection()) as connection:
             last_version = None
-            while not stopped.wait(_POLL_INTERVAL_SECONDS):
+            while not stopped.wait(POLL_INTERVAL_SECONDS):
                 version = connection.cursor().execute("PRAGMA data_version").fetchone()
                 if version != last_version:
                     last_version = version
@@ -166,13 +166,3 @@ def _engine(url: sa.URL, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
 @compiles(json_at, "sqlite")
 def _json_at(element: json_at[Any], compiler: Any, **options: Any) -> str:
     return f"json_extract({compiler.process(element.clauses, **options)})"
-
-
-@compiles(next_job_number, "sqlite")
-def _next_job_number(_element: next_job_number, _compiler: Any, **_options: Any) -> str:
-    return "(SELECT coalesce(max(number), 0) + 1 FROM jobs)"
-
-
-@compiles(continue_job_numbers, "sqlite")
-def _continue_job_numbers(_element: continue_job_numbers, _compiler: Any, **_options: Any) -> str:
-    return "NULL"

@@ -13,7 +13,7 @@ metadata = sa.MetaData(
 )
 
 # Needed on PostgreSQL alone, where two submissions may be open at once (app.persistence.dialect.next_job_number).
-sa.Sequence("jobs_number", metadata=metadata)
+JOB_NUMBERS = sa.Sequence("jobs_number", metadata=metadata)
 
 # One row: the service that owns this database, as in the home's file `identity`; and whether the service has published
 # heads of its ledgers in a file (app.ledger.epoch).

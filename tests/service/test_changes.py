@@ -99,7 +99,7 @@ def test_an_end_on_this_server_wakes_its_streams_at_once(
     tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams report the end at once, although polling of the file and of the job is disabled."""
-    monkeypatch.setattr(sqlite, "_POLL_INTERVAL_SECONDS", PATIENCE)
+    monkeypatch.setattr(sqlite, "POLL_INTERVAL_SECONDS", PATIENCE)
     monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)
     with make_service(tmp_path) as service:
         body = JOB | {"dataset": service.dataset(), "method": {"name": "dp_gd", "steps": 1997}}

@@ -218,7 +218,7 @@ def test_without_the_database_requests_get_503_and_nothing_is_lost(
 
 def test_a_request_that_waits_too_long_for_a_ledger_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped writer holds the lock of one ledger. Other ledgers accept jobs meanwhile."""
-    monkeypatch.setitem(postgres._WRITER_TIMEOUTS, "lock_timeout", "300ms")
+    monkeypatch.setitem(postgres.WRITER_TIMEOUTS, "lock_timeout", "300ms")
     world = World.at(tmp_path / "home")
     first, second = world.dataset(), world.dataset()
     neighbour = World.at(tmp_path / "home")
@@ -324,7 +324,6 @@ def test_a_dump_is_restored_as_documented_and_an_older_one_is_detected(
     Epoch.open(second.settings, second.database)
     with second.database.read() as connection:
         state = ledger.load_state(connection, dataset)
-    assert state is not None
     assert state.frozen
     for each in (world, first, second):
         each.database.close()

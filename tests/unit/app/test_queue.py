@@ -1,7 +1,6 @@
 """Whose turn it is: nobody waits behind another one's queue, whatever that is; and how many may wait and run."""
 
 from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.errors import ApiError
-from app.jobs import attempts, queue, store
+from app.jobs import attempts, queue
 from app.jobs.leases import Holder
 from app.jobs.queue import Limits
 from app.settings import Settings
@@ -178,7 +177,3 @@ def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
             raw.set_progress_handler(None, 1)
         costs.append(len(steps))
     assert costs[1] < 1.1 * costs[0], costs
-
-
-def test_a_job_is_read_in_the_order_of_its_columns() -> None:
-    assert [column.name for column in store._LISTED] == [field.name for field in fields(store.JobRow)]
