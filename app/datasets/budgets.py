@@ -7,7 +7,6 @@ part of the budget is reserved, an analyst's answer is always computed again.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +16,6 @@ from accounting.records.ledger import spent_epsilon
 from app.datasets import allotments as parts
 from app.datasets import store
 from app.datasets.store import DatasetRow, Spend
-from app.http.conditional import tag_of
 from app.http.rates import Recent
 from app.http.work import in_turn
 from app.identity.store import Principal
@@ -34,23 +32,15 @@ _ANALYST, _MODE = 4, 5  # positions in a row of `_FACTS`: an allotment begins wi
 _NOT_SHOWN = ("sequence", "head")  # fields of a ledger's state that change with other analysts' jobs
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A budget as JSON, and a digest of it."""
-
-    body: bytes
-    tag: str
-
-
 class Answers:
     """The last answer to each caller about each dataset."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._recent = Recent[tuple[object, Answer]](_MOST_CACHED_ANSWERS)
+        self._recent = Recent[tuple[object, bytes]](_MOST_CACHED_ANSWERS)
 
-    async def budget(self, dataset_id: str, principal: Principal) -> Answer:
-        """Return the present state of the budget. Raise `ApiError` not_found, which is checked each time."""
+    async def budget(self, dataset_id: str, principal: Principal) -> bytes:
+        """Return the present state of the budget as JSON. Raise `ApiError` not_found, which is checked each time."""
         key = f"{principal.id} {principal.role} {dataset_id}"
         cached = self._recent.get(key)
         if cached is not None:
@@ -86,13 +76,12 @@ def _query(dataset_id: str, principal: Principal) -> tuple[sa.Select[Any], dict[
     return query, {"dataset": dataset_id, "principal": principal.id}
 
 
-def _answer(database: Database, dataset_id: str, principal: Principal) -> tuple[object, Answer]:
+def _answer(database: Database, dataset_id: str, principal: Principal) -> tuple[object, bytes]:
     """Return an answer and the facts that it was computed from, of one snapshot."""
     with database.read() as connection:
         facts = _facts(connection.execute(*_query(dataset_id, principal)).all(), principal)
         budget = status(connection, store.visible(connection, dataset_id, principal), principal)
-    body = budget.model_dump_json().encode()
-    return facts, Answer(body, tag_of(body))
+    return facts, budget.model_dump_json().encode()
 
 
 def _facts(rows: Sequence[Sequence[Any]], principal: Principal) -> object:
@@ -115,9 +104,7 @@ def status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> 
     """Return the state of the budget as the principal may see it: an analyst does not see other analysts' parts."""
     state = row.state
     promise = state.filter.privacy
-    standing = Standing(state)  # stewards and auditors see the whole ledger
-    if principal.role == "analyst":
-        standing = allotted.stands(connection, row.ledger_id, state, principal.id)
+    standing = allotted.seen_by(connection, row.ledger_id, state, principal)
     return BudgetStatus(
         epsilon=standing.epsilon,
         delta=promise.delta,

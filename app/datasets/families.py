@@ -22,7 +22,6 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
     if ledger_id is None:
         return None
     state = ledger.load_state(connection, ledger_id)
-    assert state is not None
     neighbors = ledger.neighbors(connection, ledger_id)
     if spec.neighbors != neighbors:
         raise ApiError("family_mismatch", f"This family has neighbors {neighbors!r}. Declare the same.")

@@ -152,8 +152,7 @@ async def budget(
 
     With the `ETag` of an earlier answer as `If-None-Match`, the answer is a 304 until the budget changes.
     """
-    answer = await cache.budget(dataset_id, principal)
-    return conditional.respond(answer.body, if_none_match, answer.tag)
+    return conditional.respond(await cache.budget(dataset_id, principal), if_none_match)
 
 
 @router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger")

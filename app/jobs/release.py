@@ -32,7 +32,7 @@ from solvers.inference import RegressionTableRun
 from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
-from solvers.statistics import AnyStatistic, Evaluation, Profile
+from solvers.statistics import AnyCounting, Evaluation, Profile
 from solvers.trials import Tuning
 
 _LARGEST_COEFFICIENT = 1e300
@@ -80,24 +80,25 @@ def read(stored: str, output: str) -> Result:
 
 def document(job: JobRow, result: Result) -> str:
     """Return the release as canonical JSON: a model, statistic, profile or evaluation."""
+    return canonical_text(_release(job, result).model_dump(mode="json"))
+
+
+def _release(job: JobRow, result: Result) -> ReleasedEvaluation | Model | DatasetProfile | ReleasedStatistic:
     design, method = result.spec.design, result.spec.method
-    if isinstance(method, Evaluation):
-        return canonical_text(_evaluation(job, result, method).model_dump(mode="json"))
     if isinstance(method, Tuning):
-        return canonical_text(_tuned(job, result, method).model_dump(mode="json"))
+        return _tuned(job, result, method)
     if isinstance(method, RegressionTableRun):
-        return canonical_text(_regression(job, result, method).model_dump(mode="json"))
-    if isinstance(design, Design):
-        return canonical_text(_model(job, result, design).model_dump(mode="json"))
-    if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
+        return _regression(job, result, method)
+    if isinstance(design, Design) and not isinstance(method, Evaluation):
+        return _model(job, result, design)
+    if not isinstance(method, AnyCounting) or len(result.coefficients) != method.size(result.spec.problem):
         raise Unreleasable("the output is of another length")
-    release = _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
-    return canonical_text(release.model_dump(mode="json"))
+    if isinstance(method, Evaluation):
+        return _evaluation(job, result, method)
+    return _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
 
 
 def _evaluation(job: JobRow, result: Result, method: Evaluation) -> ReleasedEvaluation:
-    if len(result.coefficients) != method.size(result.spec.problem):
-        raise Unreleasable("the output is of another length")
     scores, std = evaluations.result(result.spec, np.array(result.coefficients))
     return ReleasedEvaluation(
         kind="evaluation",

@@ -46,8 +46,5 @@ def _standings(connection: sa.Connection, dataset_ids: Collection[str], principa
     query = sa.select(dataset_table.c.id, ledgers.c.id.label("ledger"), ledgers.c.state).select_from(tables)
     rows = connection.execute(query.where(visible)).all()
     states = {row.ledger: LedgerState.from_json(json.loads(row.state)) for row in rows}
-    if principal.role != "analyst":  # stewards and auditors see the whole ledger
-        by_ledger = {ledger_id: Standing(state) for ledger_id, state in states.items()}
-    else:
-        by_ledger = {id_: allotments.stands(connection, id_, state, principal.id) for id_, state in states.items()}
+    by_ledger = {id_: allotments.seen_by(connection, id_, state, principal) for id_, state in states.items()}
     return {row.id: by_ledger[row.ledger] for row in rows}

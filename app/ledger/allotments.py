@@ -15,6 +15,7 @@ from accounting.records.allotments import Account, Allotment, Part, Standing, la
 from accounting.records.documents import canonical_text
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState
+from app.identity.store import Principal
 from app.persistence.tables import allotments, analyst_spend
 from purse.wire.allotments import Mode
 
@@ -62,12 +63,17 @@ def accounts(connection: sa.Connection, ledger_id: str) -> dict[str, Account]:
     }
 
 
-def stands(connection: sa.Connection, ledger_id: str, state: LedgerState, who: str | None) -> Standing:
+def stands(connection: sa.Connection, ledger_id: str, state: LedgerState, identity_id: str) -> Standing:
     """Return the state of the ledger for an identity; the whole ledger if nothing is allotted."""
     allotted = {name: row.of(state.filter) for name, row in rows(connection, ledger_id).items()}
     if not allotted:
         return Standing(state)
-    return standing(state, accounts(connection, ledger_id), allotted, who or "")
+    return standing(state, accounts(connection, ledger_id), allotted, identity_id)
+
+
+def seen_by(connection: sa.Connection, ledger_id: str, state: LedgerState, principal: Principal) -> Standing:
+    """Return the ledger as a principal may see it: for stewards and auditors the whole ledger."""
+    return stands(connection, ledger_id, state, principal.id) if principal.role == "analyst" else Standing(state)
 
 
 def add_spending(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:

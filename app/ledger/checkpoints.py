@@ -76,6 +76,11 @@ class Checkpoints:
                 results[ledger] = self._verify(connection, ledger, published.get(ledger))
         audit.refuse(results)
 
+    @property
+    def are_confirmed(self) -> bool:
+        """Whether every ledger was verified from its first entry."""
+        return not self._unchecked
+
     def start(self, then: Callable[[], None] = lambda: None) -> None:
         """Start the thread that verifies whole ledgers and signs checkpoints; to be called after `verify`.
 
@@ -90,7 +95,7 @@ class Checkpoints:
         """End the thread, and sign a last checkpoint unless a ledger is still to be verified."""
         self._stopped.set()
         self._thread.join()
-        if self._unchecked:
+        if not self.are_confirmed:
             return
         try:
             self._sign()
@@ -149,11 +154,11 @@ class Checkpoints:
     def _check_unchecked(self) -> None:
         """Verify from the first entry what a start took from checkpoints; raise `LedgerInvalid` if it does not hold."""
         for ledger, signed in list(self._unchecked.items()):
-            if not self._is_led_to(ledger, signed):
+            if not self._is_confirmed(ledger, signed):
                 return
             del self._unchecked[ledger]
 
-    def _is_led_to(self, ledger: str, signed: Replay) -> bool:
+    def _is_confirmed(self, ledger: str, signed: Replay) -> bool:
         """Return whether all entries up to a checkpoint were verified; False if the server stops meanwhile.
 
         Raises
@@ -186,7 +191,7 @@ class Checkpoints:
 
     def _sign(self) -> None:
         """Verify the new entries of all ledgers, and sign checkpoints of those that have grown by enough."""
-        if self._unchecked:
+        if not self.are_confirmed:
             return
         due = {}
         with self._database.read() as connection:

@@ -38,7 +38,7 @@ from app.persistence.session import Database
 from app.persistence.tables import datasets, ledgers, service, sessions
 from app.settings import Settings
 
-_MOST_LINES = 10_000  # before the file is rewritten
+MOST_LINES = 10_000  # before the file is rewritten
 _MOST_NAMES = 500  # in one query
 _LOG = logging.getLogger("purse.epoch")
 _OLDER = "the database is older than its published heads"
@@ -77,7 +77,7 @@ class Epoch:
         self._guard = threading.Lock()
         self._writing = threading.Lock()
         self._waiting: set[str] = set()
-        self._lines = _MOST_LINES
+        self._lines = MOST_LINES
 
     @staticmethod
     def open(settings: Settings, database: Database) -> "Epoch":
@@ -186,7 +186,7 @@ class Epoch:
                 with locked(self.file):
                     self._write(newest)
             except OSError as error:
-                self._lines = _MOST_LINES
+                self._lines = MOST_LINES
                 with self._guard:
                     self._waiting |= waiting
                 _LOG.error("epoch_not_written %s", type(error).__name__)
@@ -223,7 +223,7 @@ class Epoch:
 
     def _write(self, heads: Mapping[str, Head]) -> None:
         """Append these heads; rewrite the file if it is long or its last line is incomplete."""
-        if self._lines >= _MOST_LINES or not _is_complete(self.file):
+        if self._lines >= MOST_LINES or not _is_complete(self.file):
             self._replace(self._stored())
             return
         lines = b"".join(_line({"ledger": ledger, "head": str(head)}) for ledger, head in heads.items())

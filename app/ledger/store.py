@@ -47,6 +47,7 @@ from app.persistence.tables import (
 
 _OF_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
 _OF_SESSION = json_at(ledger_entries.c.body, "$.session", sa.Text())
+_NOT_OPEN = "the ledger is not open. Register a dataset first"
 _ENDS = ("refunded", "released", "failed", "cancelled")  # kinds of the last entry of a job
 
 
@@ -66,10 +67,12 @@ def locking(of: sa.ColumnElement[bool]) -> sa.Select[str]:
     return sa.select(ledgers.c.id).where(of_datasets).order_by(ledgers.c.id).with_for_update()
 
 
-def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
-    """Return the state of a dataset's ledger, or None if the dataset does not exist."""
+def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState:
+    """Return the state of a dataset's ledger. Raise LedgerInvalid if the dataset does not exist."""
     document = connection.scalar(sa.select(ledgers.c.state).where(ledgers.c.id == _of(dataset_id)))
-    return None if document is None else LedgerState.from_json(json.loads(document))
+    if document is None:
+        raise LedgerInvalid(_NOT_OPEN)
+    return LedgerState.from_json(json.loads(document))
 
 
 def states(connection: sa.Connection) -> list[LedgerState]:
@@ -240,7 +243,7 @@ def apply(
     """
     row = connection.execute(_LOCKED, {"dataset": dataset_id}).one_or_none()
     if row is None:
-        raise LedgerInvalid("the ledger is not open. Register a dataset first")
+        raise LedgerInvalid(_NOT_OPEN)
     state, entry = advance(LedgerState.from_json(json.loads(row.state)), event, at)
     _advance(connection, row.id, state, entry)
     match event:

@@ -175,8 +175,7 @@ def _with_steps(connection: sa.Connection, row: SessionRow, asked: StepsRequest)
     recorded, counts = list(row.counts), [each["count"] for each in json.loads(row.plan)]
     if asked.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
-    state = ledger.load_state(connection, row.dataset_id)
-    if state is None or state.frozen:
+    if ledger.load_state(connection, row.dataset_id).frozen:
         raise ApiError("dataset_frozen")
     recorded[asked.event] += asked.steps
     if recorded[asked.event] > counts[asked.event]:

@@ -31,8 +31,6 @@ def reservation(connection: sa.Connection, row: SessionRow) -> tuple[Reserved, L
         if the ledger states no such charge, or that the session has ended.
     """
     state = ledger.load_state(connection, row.dataset_id)
-    if state is None:
-        raise LedgerInvalid("the ledger is not open")
     return ledger.reserved(connection, row.dataset_id, row.id, row.entry), state
 
 
@@ -99,7 +97,6 @@ def _charged(
     """Return the charge that remains after a refund, with the share that it takes right after it."""
     remaining = tuple(a - b for a, b in zip(reserved.cost, refunded, strict=True))
     state = ledger.load_state(connection, row.dataset_id)
-    assert state is not None
     standing = allotments.stands(connection, ledger.id_of(connection, row.dataset_id), state, row.owner_id)
     whole = store.read_charge(row.reserved)
     if whole.epsilon < certificate.epsilon:  # the certificate of the whole plan holds for a part of it

@@ -13,7 +13,6 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.events import Emptied, Frozen, Promised, Renamed, SessionRule
-from accounting.records.ledger import LedgerState
 from app.datasets import allotments, folders, store
 from app.datasets.service import described, opened
 from app.datasets.store import DatasetRow
@@ -101,14 +100,8 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
 
 def _freeze(connection: sa.Connection, dataset_id: str, event: Frozen, at: str) -> None:
     """Freeze a ledger or lift its freeze; datasets of one family share a ledger, which changes once."""
-    if _state(connection, dataset_id).frozen != event.is_frozen:
+    if ledger.load_state(connection, dataset_id).frozen != event.is_frozen:
         ledger.apply(connection, dataset_id, event, at)
-
-
-def _state(connection: sa.Connection, dataset_id: str) -> LedgerState:
-    state = ledger.load_state(connection, dataset_id)
-    assert state is not None
-    return state
 
 
 def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Principal, at: str) -> DatasetRow:
@@ -120,7 +113,7 @@ def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Princi
         job_service.stop(connection, job, at)
     for part in parts:
         sessions.end_on(connection, part.id, at)
-    states = [_state(connection, part.id) for part in parts]
+    states = [ledger.load_state(connection, part.id) for part in parts]
     data: store.Data = "deleted" if any(state.is_charged for state in states) else "withdrawn"
     for part in parts:
         if part.data in _PRESENT:

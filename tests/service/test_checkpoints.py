@@ -68,7 +68,7 @@ def _signed(world: World) -> None:
     """Sign checkpoints as a clean stop does."""
     checkpoints = _verified_checkpoints(world)
     checkpoints.start()
-    until(lambda: not checkpoints._unchecked)
+    until(lambda: checkpoints.are_confirmed)
     checkpoints.stop()
 
 
@@ -129,7 +129,7 @@ def _rotate(world: World) -> None:
 def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Callable[[World], None]) -> None:
     spoil(world)
     checkpoints = _verified_checkpoints(world)
-    assert not checkpoints._unchecked, "every ledger was verified from its first entry"
+    assert checkpoints.are_confirmed, "every ledger was verified from its first entry"
     _change(world, "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 2")
     with pytest.raises(UnsoundLedger):
         _verified_checkpoints(world)
@@ -167,7 +167,7 @@ def test_a_checkpoint_past_the_published_head_is_not_used(world: World) -> None:
     for published in ({}, {ledger: replace(head, sequence=3)}):
         checkpoints = Checkpoints(world.database, SigningKeys(world.settings.home), pytest.fail)
         checkpoints.verify(published)
-        assert not checkpoints._unchecked
+        assert checkpoints.are_confirmed
 
 
 def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: World) -> None:

@@ -107,7 +107,6 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
     assert sum(_at_once(submit)) == CLIENTS > fit
     with world.database.read() as connection:
         state = ledger.load_state(connection, dataset)
-    assert state is not None
     assert state.is_exceeded
 
 

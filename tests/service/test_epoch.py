@@ -358,7 +358,7 @@ def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(worl
     sessions.close(world, session.id)
     ours.forget_ended(world.database)
     assert session.id not in _published_heads(world)
-    theirs._lines = epoch._MOST_LINES
+    theirs._lines = epoch.MOST_LINES
     neighbour.release(first)
     assert session.id in _published_heads(world)
     theirs.forget_ended(neighbour.database)
@@ -464,7 +464,7 @@ def test_a_last_line_that_a_crash_truncated_is_ignored(world: World) -> None:
 
 
 def test_a_long_file_is_rewritten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch, "_MOST_LINES", 3)
+    monkeypatch.setattr(epoch, "MOST_LINES", 3)
     first, _ = _datasets(world)
     for _ in range(4):
         world.release(first)
@@ -585,7 +585,6 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
     assert restored.claim() is None
     with restored.database.read() as connection:
         state = store.load_state(connection, first)
-    assert state is not None
     assert (state.spent, state.charges) == (spent, 3)
     restored.database.close()
 
@@ -657,12 +656,12 @@ def test_servers_that_share_a_file_lose_none_of_each_others_heads(
             with world.settings.epoch.open("ab") as file:
                 file.write(b'{"ledger":"cut o')
         if round_ == 2:
-            monkeypatch.setattr(epoch, "_MOST_LINES", 0)
+            monkeypatch.setattr(epoch, "MOST_LINES", 0)
         world.release(first)
-        assert epoch._read(world.settings.epoch).heads == _heads(world)
+        assert Epoch.read(world.settings, world.database).heads == _heads(world)
     head = _heads(world)[second]
     ours.publish({second: Head(head.sequence - 1, "0" * 64)})
     _open(World.at(world.settings.home))
-    assert epoch._read(world.settings.epoch).heads == _heads(world)
+    assert Epoch.read(world.settings, world.database).heads == _heads(world)
     assert ours.behind == theirs.behind == 0
     neighbour.database.close()

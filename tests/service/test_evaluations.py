@@ -234,7 +234,7 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, is_p
         parts.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
     exact = np.arange(900) / 10
     if not is_person:
-        out = holdout.kept_out(900, 0.2)
+        out = holdout.are_held_out(900, 0.2)
         assert (np.sort(parts[1]) == exact[out]).all()
         assert (parts[0] == exact[~out]).all()
         return

@@ -14,7 +14,7 @@ from app.jobs.leases import Holder
 from app.operations.draining import draining
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Outcome
-from app.worker.lives import Lives, attend
+from app.worker.lives import Lives, lock_home
 from tests.support.clocks import HeldClock, SetClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.insides import attempts_of, join
@@ -95,7 +95,7 @@ class TestOrderlyStops:
             assert engine.submitted[-1] == (job, attempt)
             [running] = attempts_of(dispatcher)
             join(running)
-            world.clock.pass_(0.9 * (running.look - world.clock.ticks()))
+            world.clock.pass_(0.9 * (running.next_check - world.clock.ticks()))
             dispatcher.step()
             assert (engine.submitted[-1], world.job(job).state) == ((job, attempt), "running")
             run_out(world, dispatcher)
@@ -247,7 +247,7 @@ class TestClocks:
         assert engine.submitted == [(job, 2)]
         world.clock.pass_(10.0)
         here.step()
-        assert [running.ours for running in attempts_of(here)] == [False]
+        assert [running.is_ours for running in attempts_of(here)] == [False]
         engine.gate.set()
         run_out(there, neighbour)
         assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
@@ -257,7 +257,7 @@ class Life:
     """A server with its own workers, as `app.main` starts it."""
 
     def __init__(self, world: World, boot: str = "boot") -> None:
-        self.lock = attend(world.settings.home)
+        self.lock = lock_home(world.settings.home)
         self.lives = Lives(world.settings.home, boot)
         self.engine = InlineEngine(1)
         self.engine.gate.clear()
@@ -309,10 +309,10 @@ class TestServersOfOneHome:
 
     def test_a_command_that_needs_the_home_alone_does_not_share_it(self, world: World) -> None:
         home = world.settings.home
-        with attend(home), attend(home), pytest.raises(RuntimeError, match="another purse server"):
-            attend(home, alone=True)
-        with attend(home, alone=True), pytest.raises(RuntimeError, match="another purse server"):
-            attend(home)
+        with lock_home(home), lock_home(home), pytest.raises(RuntimeError, match="another purse server"):
+            lock_home(home, alone=True)
+        with lock_home(home, alone=True), pytest.raises(RuntimeError, match="another purse server"):
+            lock_home(home)
 
 
 class TestEndsAcrossMachines:

@@ -262,7 +262,6 @@ class Sessions(RuleBasedStateMachine):
     def top_up(self) -> None:
         with self.servers[0].database.read() as connection:
             state = ledger.load_state(connection, self.datasets[0])
-        assert state is not None
         larger = BudgetChange(epsilon=state.filter.privacy.epsilon + 0.5, delta=1e-6)
         with refusing() as refused:
             self.servers[0].amend(self.datasets[0], Amendment(budget=larger))

@@ -144,7 +144,6 @@ class Jobs(RuleBasedStateMachine):
     def top_up(self) -> None:
         with self.world.database.read() as connection:
             state = ledger.load_state(connection, self.dataset)
-        assert state is not None
         larger = BudgetChange(epsilon=state.filter.privacy.epsilon + 0.5, delta=1e-6)
         self.world.amend(self.dataset, Amendment(budget=larger))
 
@@ -171,7 +170,6 @@ class Jobs(RuleBasedStateMachine):
         deletion_before, self.deletion = self.deletion, self.world.erase(self.second).data
         with self.world.database.read() as connection:
             state = ledger.load_state(connection, self.second)
-        assert state is not None
         assert self.deletion == (deletion_before or ("deleted" if state.charges else "withdrawn"))
         for job in ending:
             assert self.world.job(job).state == "cancelled"

@@ -184,7 +184,6 @@ def test_jobs_of_deleted_values_end_as_cancelled(tmp_path: Path) -> None:
     assert not world.end(claim)
     with world.database.read() as connection:
         state = ledger.load_state(connection, dataset)
-    assert state is not None
     assert state.charges == 2  # the one that ran, and the other dataset's
     world.check()
 

@@ -301,7 +301,6 @@ def _by_ledger(connection: sa.Connection, query: sa.Select[Any]) -> dict[str, li
 
 def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[Entry], jobs: Sequence[str]) -> None:
     state = ledger.load_state(connection, ledger_id)
-    assert state is not None
     assert replay(entries) == state, "the cached state is what the chain leads to"
     charged = {e.body["job"]: cost_from_json(e.body["cost"]) for e in entries if e.kind == "charged"}
     refunded = {e.body["job"] for e in entries if e.kind == "refunded"}

@@ -187,7 +187,7 @@ def test_a_worker_that_stops_accepts_no_jobs_and_hands_its_attempt_back(
     ends_by_itself: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its attempt continues until the time limit; then it ends at its next answer and returns HANDED_BACK."""
-    monkeypatch.setattr(task, "_POLL_INTERVAL_SECONDS", 0.001)
+    monkeypatch.setattr(task, "POLL_INTERVAL_SECONDS", 0.001)
     monkeypatch.setattr(task, "_leaving", type(task._leaving)())
 
     def three_answers(_payload: str, on_answer: Any, _spread: Any) -> str:

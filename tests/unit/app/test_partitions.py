@@ -110,7 +110,7 @@ def test_bytes_moved_between_the_files_of_a_partition_are_damage(tmp_path: Path)
     _, _, folder = stored(tmp_path, f"file://{tmp_path}/store/ds_0")
     manifest = partitions.read(folder)
     assert manifest is not None
-    numbers, codes = (tmp_path / "store" / "ds_0" / partitions._named(0, name) for name in ("numbers.npy", "codes.npy"))
+    numbers, codes = (tmp_path / "store" / "ds_0" / f"00000000.{name}" for name in ("numbers.npy", "codes.npy"))
     there = codes.read_bytes()
     numbers.write_bytes(numbers.read_bytes() + there[:8])
     codes.write_bytes(there[8:])

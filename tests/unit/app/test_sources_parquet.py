@@ -269,7 +269,7 @@ def test_the_sizes_of_the_pages_sum_to_that_of_the_footer(tmp_path: Path, versio
     for group in range(metadata.num_row_groups):
         for place in range(2):
             chunk = metadata.row_group(group).column(place)
-            chunk_pages = list(pages(whole, parquet._start(chunk), chunk.total_compressed_size))
+            chunk_pages = list(pages(whole, parquet.first_page(chunk), chunk.total_compressed_size))
             unfolded = sum(page.unfolded for page in chunk_pages)
             assert len(chunk_pages) > 2
             assert 0 < chunk.total_uncompressed_size - unfolded < 100 * len(chunk_pages), (
