@@ -40,7 +40,7 @@ from app.settings import Settings
 from app.webhooks.courier import Courier
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
-from app.worker.lives import Lives, attend
+from app.worker.lives import Lives, lock_home
 
 _LOG = logging.getLogger("purse.main")
 
@@ -141,7 +141,7 @@ async def _started(
     parts = _Parts(stack)
     os.umask(0o077)  # files written from here on are readable by the operator alone
     home = settings.make_home()
-    await parts.open(attend, home, alone)
+    await parts.open(lock_home, home, alone)
     calculators = substitutes.calculators or ForkedCalculators(settings.calculation_seconds)
     await parts.open(lambda: calculators)
     calculators.start()
@@ -201,7 +201,7 @@ async def _started(
 
 def check_free(settings: Settings, alone: bool = True) -> None:
     """Raise `StartRefused` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
-    attend(settings.make_home(), alone).close()
+    lock_home(settings.make_home(), alone).close()
 
 
 def _verified_epoch(settings: Settings, database: Database, checkpoints: Checkpoints) -> Epoch:

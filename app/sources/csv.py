@@ -111,7 +111,8 @@ class _Reader:
                 raise Unreadable(
                     f"Line {self._line(block[: block.index(0)])} contains a NUL byte: the file is not text."
                 )
-            if block if len(names) == 1 else block[:64].strip(b"\r\n") or block.strip(b"\r\n"):  # which copies it
+            # A blank line is a record only in a file of one column. The start is tried first: `strip` copies the block.
+            if block and (len(names) == 1 or block[:64].strip(b"\r\n") or block.strip(b"\r\n")):
                 yield from self._parsed(block, len(names), positions)
             self._lines += _line_ends(block)
 

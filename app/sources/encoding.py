@@ -32,7 +32,7 @@ Fates = NDArray[np.uint8]
 _PIECE_BYTES = 2**20  # of text that is copied at a time
 
 # The text that is read as a number: all that an Arrow cast accepts, except nan and inf.
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 class Fate(IntEnum):
@@ -213,7 +213,7 @@ def _parsed(text: pa.Array) -> pa.Array:
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
-        numbers = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, pa.scalar(None, text.type))
+        numbers = pc.if_else(pc.match_substring_regex(text, NUMBER_PATTERN), text, pa.scalar(None, text.type))
         return numbers.cast(pa.float64())
 
 

@@ -31,7 +31,7 @@ MOST_SLOTS = 2**26
 """Largest number of rows, and of slots: their indices in memory take a few GB at most."""
 
 
-def kept_out_folder(folder: Path) -> Path:
+def holdout_folder(folder: Path) -> Path:
     """Return the folder of the holdout set, beside the dataset's folder while both are being stored."""
     return folder.with_name("kept_out")
 
@@ -41,7 +41,7 @@ def count(n: int, share: float) -> int:
     return max(1, int(n * share))
 
 
-def kept_out(n: int, share: float) -> NDArray[np.bool_]:
+def are_held_out(n: int, share: float) -> NDArray[np.bool_]:
     """Return whether each position is held out, (n,): the `count` positions with the smallest `splitmix` numbers.
 
     Raises
@@ -59,7 +59,7 @@ def kept_out(n: int, share: float) -> NDArray[np.bool_]:
 def lay_out(
     rows: Path, folder: Path, slots: NDArray[np.int64] | None, columns: Sequence[Column], share: float | None
 ) -> None:
-    """Write records in their slots, with numbers as singles; if a share is held out, write it to `kept_out_folder`.
+    """Write records in their slots, with numbers as singles; if a share is held out, write it to `holdout_folder`.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def lay_out(
         _write(rows, folder, slots, columns, are_persons=slots is not None)
         return
     chosen = np.arange(len(open_coded(rows).numbers))[:, None] if slots is None else slots
-    is_out = kept_out(len(chosen), share)
+    is_out = are_held_out(len(chosen), share)
     _write(rows, folder, chosen[~is_out], columns, are_persons=slots is not None)
-    _write(rows, kept_out_folder(folder), chosen[is_out], columns, are_persons=slots is not None)
+    _write(rows, holdout_folder(folder), chosen[is_out], columns, are_persons=slots is not None)
 
 
 def _write(

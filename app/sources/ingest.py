@@ -76,7 +76,7 @@ class Layout:
     Parameters
     ----------
     unit : the column that names persons, whose rows get slots; None if records are rows
-    holdout : share of records or persons that becomes the holdout set, stored in `holdout.kept_out_folder`
+    holdout : share of records or persons that becomes the holdout set, stored in `holdout.holdout_folder`
     place : URL of the folder or prefix for partitions; None to store the records in the folder itself
     """
 

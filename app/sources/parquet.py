@@ -201,7 +201,7 @@ def _check_row_groups(
 
     def checked(chunk: "pq.ColumnChunkMetaData", index: int) -> Iterator[Page]:
         nonlocal pages_read
-        for page in pages(data, _start(chunk), chunk.total_compressed_size):
+        for page in pages(data, first_page(chunk), chunk.total_compressed_size):
             pages_read += 1
             if pages_read > MOST_PAGES:
                 raise TooLarge(f"The file has more than {MOST_PAGES} pages. Write larger pages, in larger row groups.")
@@ -242,7 +242,7 @@ def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
     raise Unreadable(f"{where} holds a text longer than {MOST_TEXT_BYTES} bytes. Shorten it, or leave the column out.")
 
 
-def _start(chunk: "pq.ColumnChunkMetaData") -> int:
+def first_page(chunk: "pq.ColumnChunkMetaData") -> int:
     """Return the position of a chunk's first page, as Arrow computes it."""
     first: int = chunk.data_page_offset
     words: int | None = chunk.dictionary_page_offset

@@ -60,7 +60,10 @@ def _make(folder: Path, name: str, authority: Path | None, days: int) -> tuple[P
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), False),
     ]
     if authority is not None:
-        extensions += [(x509.ExtendedKeyUsage(_PURPOSES), False), (_alternative(name), False)]
+        extensions += [
+            (x509.ExtendedKeyUsage(_PURPOSES), False),
+            (x509.SubjectAlternativeName([x509.DNSName(name)]), False),
+        ]
     for extension, is_critical in extensions:
         builder = builder.add_extension(extension, is_critical)
     write_whole(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -85,10 +88,6 @@ def _usage(is_authority: bool) -> x509.KeyUsage:
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"), False
     )
     return x509.KeyUsage(**ours, **none, decipher_only=False)
-
-
-def _alternative(name: str) -> x509.SubjectAlternativeName:
-    return x509.SubjectAlternativeName([x509.DNSName(name)])
 
 
 def _files(folder: Path, name: str) -> tuple[Path, Path]:

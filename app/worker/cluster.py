@@ -28,9 +28,9 @@ from app.worker.engine import Handle, Outcome, outcome
 for _logger in ("distributed", "distributed.client"):
     logging.getLogger(_logger).setLevel(logging.CRITICAL)
 
-_GRACE_SECONDS = 5.0  # time that a cancelled attempt has to stop before its worker is restarted
-_START_TIMEOUT_SECONDS = 120.0  # time that a cluster or a worker may take to start
-_CHECK_INTERVAL_SECONDS = 5.0  # between two counts of local workers, or two attempts to reconnect
+GRACE_SECONDS = 5.0  # time that a cancelled attempt has to stop before its worker is restarted
+START_TIMEOUT_SECONDS = 120.0  # time that a cluster or a worker may take to start
+CHECK_INTERVAL_SECONDS = 5.0  # between two counts of local workers, or two attempts to reconnect
 _FETCH_TIMEOUT_SECONDS = 10.0  # time that the transfer of an output may take
 _HEARTBEAT_SECONDS = 15.0  # between two heartbeats of a worker; its connection and its nanny report its end
 _QUIET: dict[str, Any] = {
@@ -73,10 +73,10 @@ class DaskEngine:
         configure()
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         try:
-            self._client = self._connected(_START_TIMEOUT_SECONDS)
+            self._client = self._connected(START_TIMEOUT_SECONDS)
         except BaseException:
             if self._cluster is not None:
-                self._cluster.close(timeout=_GRACE_SECONDS)
+                self._cluster.close(timeout=GRACE_SECONDS)
             raise
 
     def _connected(self, patience: float) -> Client:
@@ -86,7 +86,7 @@ class DaskEngine:
         if self._cluster is None:
             client.register_plugin(orders.Slots())
         else:
-            client.wait_for_workers(1, timeout=_START_TIMEOUT_SECONDS)
+            client.wait_for_workers(1, timeout=START_TIMEOUT_SECONDS)
             client.register_plugin(orders.Prepare())
         return client
 
@@ -126,12 +126,12 @@ class DaskEngine:
         """Replace a client that has given up its scheduler, at most once per check interval."""
         if self._is_check_due():
             with suppress(OSError, TimeoutError):
-                self._client = self._connected(_GRACE_SECONDS)
+                self._client = self._connected(GRACE_SECONDS)
 
     def _is_check_due(self) -> bool:
         """Return whether the check interval has passed, and begin another one if so."""
         now = time.monotonic()
-        is_due = now - self._checked_at > _CHECK_INTERVAL_SECONDS
+        is_due = now - self._checked_at > CHECK_INTERVAL_SECONDS
         if is_due:
             self._checked_at = now
         return is_due
@@ -159,7 +159,7 @@ class DaskEngine:
         if loop is None or len(connected) >= self._local:
             self._complete_at = now
             return
-        is_overdue = now - self._complete_at > _START_TIMEOUT_SECONDS
+        is_overdue = now - self._complete_at > START_TIMEOUT_SECONDS
         if is_overdue:
             self._complete_at = now
 
@@ -169,7 +169,7 @@ class DaskEngine:
                 if is_stuck or nanny.status in (Status.closed, Status.failed):
                     del cluster.workers[name]
                     if is_stuck:
-                        await nanny.close(timeout=_GRACE_SECONDS)
+                        await nanny.close(timeout=GRACE_SECONDS)
             cluster.scale(self._local)
 
         loop.add_callback(replace)
@@ -216,14 +216,14 @@ class _DaskHandle:
         while self._client.status == "running":
             try:
                 _ask(self._client, self._key)
-                if is_done.wait(_GRACE_SECONDS):
+                if is_done.wait(GRACE_SECONDS):
                     return
                 busy = [address for address, keys in self._client.processing().items() if self._key in keys]
                 if busy:
-                    self._client.restart_workers(busy, timeout=2 * _GRACE_SECONDS, raise_for_error=False)
+                    self._client.restart_workers(busy, timeout=2 * GRACE_SECONDS, raise_for_error=False)
             except Exception as error:
                 logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
-            if is_done.wait(_GRACE_SECONDS):
+            if is_done.wait(GRACE_SECONDS):
                 return
 
 
@@ -256,7 +256,7 @@ def _cluster(settings: Settings) -> LocalCluster:
             memory_limit=None,
             local_directory=str(scratch),
             env=ONE_THREAD,
-            death_timeout=_START_TIMEOUT_SECONDS,  # otherwise Dask waits forever for a process that does not start
+            death_timeout=START_TIMEOUT_SECONDS,  # otherwise Dask waits forever for a process that does not start
         )
 
 

@@ -43,8 +43,8 @@ class _Running:
     ----------
     began : tick at which the grid of its slot begins: that of the claim, or of the loss of the claim
     minimum_seconds : time from `began` before the first check
-    look : tick of the next check
-    ours : False once the claim is lost; the dispatcher then only waits for the slot
+    next_check : its tick
+    is_ours : False once the claim is lost; the dispatcher then only waits for the slot
     """
 
     claim: Claim
@@ -52,8 +52,8 @@ class _Running:
     scratch: Path
     began: float
     minimum_seconds: float
-    look: float = 0.0
-    ours: bool = True
+    next_check: float = 0.0
+    is_ours: bool = True
     outcome: Outcome | None = None
 
     def poll(self) -> Outcome | None:
@@ -62,12 +62,12 @@ class _Running:
             self.outcome = self.handle.result()
         return self.outcome
 
-    def look_after(self, now: float) -> None:
+    def schedule_check(self, now: float) -> None:
         """Set the next check: the next point of the grid of the slot, or of that of the submission."""
         submitted = self.claim.job.ticks
         slot_point = self.began + grid.next_point(now - self.began, self.minimum_seconds)
         report_point = submitted + grid.next_point(now - submitted, self.began + self.minimum_seconds - submitted)
-        self.look = min(slot_point, report_point)
+        self.next_check = min(slot_point, report_point)
 
 
 class Dispatcher:
@@ -143,7 +143,7 @@ class Dispatcher:
 
     def _loop(self) -> None:
         while not self._is_leaving.is_set() and not (
-            self._stopping.is_set() and not any(r.ours for r in self._running)
+            self._stopping.is_set() and not any(r.is_ours for r in self._running)
         ):
             self._woken.clear()
             wait = _POLL_INTERVAL_SECONDS
@@ -177,7 +177,7 @@ class Dispatcher:
                 _POLL_INTERVAL_SECONDS,
                 soon,
                 self._settings.renew_seconds,
-                *(r.look - self._clock.ticks() for r in self._running),
+                *(r.next_check - self._clock.ticks() for r in self._running),
             ),
         )
 
@@ -187,9 +187,9 @@ class Dispatcher:
 
     def leave(self) -> None:
         """Store attempts that have ended, and give the others back without counting them as lost."""
-        for running in [r for r in self._running if r.ours and r.poll()]:
+        for running in [r for r in self._running if r.is_ours and r.poll()]:
             self._finish(running, self._clock.ticks())
-        attempts.leave(self._database, self._holder, [r.claim for r in self._running if r.ours])
+        attempts.leave(self._database, self._holder, [r.claim for r in self._running if r.is_ours])
         self._running.clear()
 
     def _check_running(self) -> None:
@@ -203,17 +203,17 @@ class Dispatcher:
             now = self._clock.ticks()
             if outcome is not None and outcome.kind in ("vanished", "full"):
                 self._finish(running, now)
-            elif running.look <= now and outcome is not None:
-                self._finish(running, running.look)
-            elif running.look <= now:
-                running.look_after(now)
+            elif running.next_check <= now and outcome is not None:
+                self._finish(running, running.next_check)
+            elif running.next_check <= now:
+                running.schedule_check(now)
 
     def _finish(self, running: _Running, at: float) -> None:
         claim, outcome = running.claim, running.poll()
         assert outcome is not None
         if outcome.kind == "damaged":
             values.mark(self._database, claim.dataset.id, True)
-        if running.ours:
+        if running.is_ours:
             is_stored = attempts.end(self._database, claim, _word(outcome), at)
             level = logging.WARNING if outcome.kind == "full" else logging.INFO
             _log_attempt(claim, f"attempt_{outcome.kind if is_stored else 'lost'}", level)
@@ -265,7 +265,7 @@ class Dispatcher:
             self._is_unsure = False
             return False
         running = _Running(claim, handle, scratch, now, claim.job.forecast)
-        running.look_after(now)
+        running.schedule_check(now)
         self._running.append(running)
         self._is_unsure = False
         self._heartbeat_at = now
@@ -274,21 +274,21 @@ class Dispatcher:
     def _send_heartbeat(self, has_unreported: bool) -> None:
         """Send a heartbeat every `renew_seconds` while attempts are held or ends of this boot are not yet reported."""
         now = self._clock.ticks()
-        is_needed = has_unreported or any(r.ours for r in self._running)
+        is_needed = has_unreported or any(r.is_ours for r in self._running)
         if is_needed and now - self._heartbeat_at >= self._settings.renew_seconds:
             attempts.beat(self._database, self._holder)
             self._heartbeat_at = now
 
     def _notice_losses(self) -> None:
         """Stop attempts that were cancelled or claimed elsewhere; a new grid for the slot begins now."""
-        ours = [r for r in self._running if r.ours]
+        ours = [r for r in self._running if r.is_ours]
         lost = attempts.lost(self._database, [r.claim for r in ours])
         for running in (r for r in ours if r.claim in lost):
             _log_attempt(running.claim, "attempt_abandoned")
-            running.ours = False
+            running.is_ours = False
             running.handle.cancel()
             running.began, running.minimum_seconds = self._clock.ticks(), _STOP_SECONDS
-            running.look = running.began + grid.point_at(0.0, _STOP_SECONDS)
+            running.next_check = running.began + grid.point_at(0.0, _STOP_SECONDS)
 
     def _sweep(self) -> None:
         """Remove files of killed attempts from the scratch folder, and abandoned uploads."""
@@ -322,5 +322,4 @@ def _log_attempt(claim: Claim, event: str, level: int = logging.INFO) -> None:
 
 def _word(outcome: Outcome) -> str:
     """Return the word under which an outcome is stored; damaged values are reported as a failure."""
-    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.STOPPED}
-    return words.get(outcome.kind, attempts.RAISED)
+    return {"ok": outcome.output, "damaged": attempts.RAISED}.get(outcome.kind, outcome.kind)

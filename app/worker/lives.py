@@ -16,7 +16,7 @@ from typing import IO
 from app.persistence.files import StartRefused
 
 
-def attend(home: Path, alone: bool = False) -> IO[bytes]:
+def lock_home(home: Path, alone: bool = False) -> IO[bytes]:
     """Return the home's lock, which is held until this file is closed.
 
     Parameters

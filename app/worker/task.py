@@ -19,7 +19,7 @@ from app.worker.shares import spread
 _NICENESS = 10  # of an attempt: a server on the same machine answers first
 _STOP_TIMEOUT_SECONDS = 10.0  # time within which a healthy attempt reaches its next answer
 _FETCH_TIMEOUT_SECONDS = 10.0  # time that an output waits for its server to fetch it
-_POLL_INTERVAL_SECONDS = 0.05
+POLL_INTERVAL_SECONDS = 0.05
 _stopped: set[str] = set()
 _leaving = threading.Event()
 _place: list[Place] = []
@@ -84,4 +84,4 @@ async def leave(worker: Worker, patience: float) -> None:
 async def _while(holds: Callable[[], bool], seconds: float) -> None:
     until = time.monotonic() + seconds
     while holds() and time.monotonic() < until:
-        await asyncio.sleep(_POLL_INTERVAL_SECONDS)
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)

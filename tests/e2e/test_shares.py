@@ -56,7 +56,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
         world = World.at(home, SystemClock(), storage_url=url, **TIMES)
         dataset = world.dataset(ROWS, storage="partitions", budget={"epsilon": 20.0, "delta": 1e-7})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cluster, "_START_TIMEOUT_SECONDS", PATIENCE)
+            patch.setattr(cluster, "START_TIMEOUT_SECONDS", PATIENCE)
             engine = DaskEngine(Settings(home=home.parent / "engine", **TIMES))
         folder = folders.path(home, dataset)
         spec = world.priced(dataset, **STEPS).spec

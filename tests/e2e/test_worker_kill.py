@@ -41,7 +41,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
     os.environ["PURSE_BOOTSTRAP_TOKEN"] = "a-secret-of-the-server-32-characters"
     os.environ["PURSE_OTHER"] = "a setting"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_START_TIMEOUT_SECONDS", PATIENCE)
+        patch.setattr(engines, "START_TIMEOUT_SECONDS", PATIENCE)
         engine = DaskEngine(settings)
         yield engine
         engine.close()
@@ -119,7 +119,7 @@ def _wakes(dask_worker: Any) -> float:
 def test_a_cancelled_job_stops_and_frees_its_slot(
     running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "_GRACE_SECONDS", PATIENCE)  # on a busy machine five seconds may be too few to stop in
+    monkeypatch.setattr(engines, "GRACE_SECONDS", PATIENCE)  # on a busy machine five seconds may be too few to stop in
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
     [attempt] = attempts_of(running.dispatcher)
@@ -136,7 +136,7 @@ def test_an_attempt_that_does_not_stop_loses_its_worker(
     running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch, stands_still: bool
 ) -> None:
     """Previously the engine waited for a stopped worker's answer, and the slot was lost meanwhile."""
-    monkeypatch.setattr(engines, "_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(engines, "GRACE_SECONDS", 0.2)
     monkeypatch.setattr(orders, "stop", _deaf)
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
@@ -181,12 +181,12 @@ def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monk
     nanny.process.on_exit = lambda _code: None  # it does not hear that its worker has ended
     os.kill(nanny.pid, signal.SIGKILL)
     until(lambda: len(dask_client(engine).nthreads()) == 1)
-    monkeypatch.setattr(engines, "_CHECK_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(engines, "CHECK_INTERVAL_SECONDS", 0.0)
     assert engine.slots == 2
     time.sleep(0.5)
     assert len(dask_client(engine).nthreads()) == 1
     with monkeypatch.context() as soon:
-        soon.setattr(engines, "_START_TIMEOUT_SECONDS", 0.1)
+        soon.setattr(engines, "START_TIMEOUT_SECONDS", 0.1)
         assert engine.slots == 2
     until(lambda: _is_complete(engine))
     assert nanny not in cluster.workers.values()
