@@ -185,7 +185,7 @@ def test_parts_of_a_date_are_those_of_the_calendar(moment: dt.datetime) -> None:
         "minute": moment.minute,
     }
     text = dates.parsed(pa.array([moment.isoformat(), "no"]), "%Y-%m-%dT%H:%M:%S")
-    typed = dates.typed(pa.array([moment, None], pa.timestamp("s")))
+    typed = pa.array([moment, None], pa.timestamp("s")).to_numpy(zero_copy_only=False)
     for part_name, value in expected.items():
         own_part = numbers([moment, None], "%Y", part_name)  # type: ignore[arg-type]
         for parts in (part(text, part_name), part(typed, part_name), own_part):  # type: ignore[arg-type]
