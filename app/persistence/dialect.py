@@ -75,7 +75,8 @@ _LAST_OF_SEQUENCE = sa.select(sa.func.setval(sa.literal_column(f"'{JOB_NUMBERS.n
 def next_job_number(connection: sa.Connection) -> int:
     """Return a number greater than those of all jobs that were submitted before."""
     statement = _NEXT_OF_SEQUENCE if connection.dialect.name == "postgresql" else _NEXT_OF_TABLE
-    return connection.execute(statement).scalar_one()
+    number: int = connection.execute(statement).scalar_one()
+    return number
 
 
 def continue_job_numbers(connection: sa.Connection) -> None:
