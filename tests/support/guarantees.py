@@ -195,6 +195,7 @@ NEIGHBORS = {
     "app.sources.matrix": "Stored records keep their order and size.",
     "app.sources.persons": "A person is recognised by a digest of the name, whatever the row holds.",
     "app.sources.holdout": "A public rule on positions divides the records.",
+    "app.sources.splitmix": "The rule of holdout sets depends on row indices alone.",
     "app.sources.partitions": "Partitions contain the same records in the same order.",
     "app.sources.spec": "The job's matrix, problem and noise are fixed at the quote.",
     "app.sources.design": "The shape and the largest norm of a row are public.",
