@@ -83,7 +83,7 @@ def claim(
                 continue
             at = database.timestamp()
             waiting = _claim(connection, row)
-            if not _is_as_charged(connection, waiting):  # its charge stands
+            if waiting is None or not _is_as_charged(connection, waiting):  # its charge stands
                 store.end(connection, row, "failed", at, error="job_failed")
                 continue
             is_own_boot = row.boot == clock.boot  # otherwise another clock measured its submission
@@ -190,6 +190,8 @@ def bury(database: Database, holder_id: str) -> None:
 def due(database: Database, holder: Holder) -> tuple[list[Claim], float]:
     """Return the ended attempts that may be published now, in order, and the seconds until the next one.
 
+    An attempt on a dataset that cannot be read is left out until the operator has restored the database.
+
     Parameters
     ----------
     holder : publishes them; ends that a still living machine has measured are left to that machine
@@ -203,7 +205,7 @@ def due(database: Database, holder: Holder) -> tuple[list[Claim], float]:
             (_due_at(clock, row), row.number, row) for row in unpublished if row.boot not in foreign & elsewhere
         )
         ready = [_claim(connection, row) for at, _, row in waiting if at <= now]
-    return ready, min((at - now for at, _, _ in waiting if at > now), default=float("inf"))
+    return list(filter(None, ready)), min((at - now for at, _, _ in waiting if at > now), default=float("inf"))
 
 
 def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
@@ -261,8 +263,13 @@ def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, l
     store.store_end(connection, row.id, row.attempt, ended=how, due=due, lost=losses)
 
 
-def _claim(connection: sa.Connection, row: JobRow) -> Claim:
-    dataset = datasets.get(connection, row.dataset_id)
+def _claim(connection: sa.Connection, row: JobRow) -> Claim | None:
+    """Return the claim of a job's present attempt; None if the row of its dataset cannot be read."""
+    try:
+        dataset = datasets.get(connection, row.dataset_id)
+    except (AccountingError, ValueError):
+        _LOG.error("dataset_unreadable %s", row.dataset_id)
+        return None
     spec = store.document(connection, row.id, "spec")
     assert dataset is not None
     assert spec is not None

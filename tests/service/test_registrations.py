@@ -12,6 +12,7 @@ from app.datasets import store
 from app.http.errors import ApiError
 from app.jobs import attempts
 from app.jobs import service as jobs
+from app.jobs.leases import Holder
 from app.ledger import audit
 from app.quotes import service as quotes
 from purse.wire.budgets import BudgetChange
@@ -255,6 +256,26 @@ def test_a_job_that_has_ended_is_not_run_again(world: World, end: str) -> None:
     assert world.job(job.id).state == "failed"
     assert world.kinds(dataset) == kinds, "the ledger still holds"
     audit.refuse_unsound(world.database)
+
+
+def test_a_declaration_that_cannot_be_read_stops_only_the_jobs_of_its_dataset(world: World) -> None:
+    unreadable, intact = world.dataset(), world.dataset()
+    ended = world.submit(unreadable, privacy={"epsilon": 0.1}, key="ended")
+    claim = world.claim()
+    assert claim is not None
+    attempts.end(world.database, claim, attempts.RAISED, world.clock.ticks())
+    waiting = world.submit(unreadable, privacy={"epsilon": 0.1}, key="waiting")
+    job = world.submit(intact, privacy={"epsilon": 0.1})
+    _alter(world, unreadable, lambda row: row.update(spec="{"))
+    world.clock.pass_(3600.0)
+    ready, _ = attempts.due(world.database, Holder(world.clock, float("inf")))
+    assert ready == [], "its end cannot be published"
+    claimed = world.claim()
+    assert claimed is not None
+    assert claimed.id == job.id
+    with world.database.read() as connection:
+        states = dict(connection.execute(sa.text("select id, state from jobs")).all())
+    assert states == {ended.id: "running", waiting.id: "failed", job.id: "running"}
 
 
 @pytest.mark.parametrize("bound", [2.0**53, 1e17, 1.2345678901234568e20])
