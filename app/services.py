@@ -39,7 +39,7 @@ from app.sessions.settling import expire
 from app.settings import Settings
 from app.webhooks.courier import Courier
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import Coming, Engine
+from app.worker.engine import Engine, StartingEngine
 from app.worker.lives import Lives, lock_home
 
 _LOG = logging.getLogger("purse.main")
@@ -150,8 +150,8 @@ async def _started(
     checkpoints = Checkpoints(database, keys, lambda wrong: _stop_spending(database, wrong))
     epoch = await run_in_threadpool(_verified_epoch, settings, database, checkpoints)
     await parts.start(checkpoints, lambda: _forget_ended_sessions(database, epoch))
-    engine = substitutes.engine or await parts.open(Coming, lambda: _cluster(settings))
-    if settings.scheduler is not None and isinstance(engine, Coming):
+    engine = substitutes.engine or await parts.open(StartingEngine, lambda: _cluster(settings))
+    if settings.scheduler is not None and isinstance(engine, StartingEngine):
         await run_in_threadpool(engine.start)  # reports a wrong address of a remote scheduler at once
     await run_in_threadpool(_prepare_home, settings, home, database)
     lives = Lives(home, database.clock.boot)
@@ -246,11 +246,11 @@ def _cluster(settings: Settings) -> Engine:
 
 
 def _start_workers(engine: Engine, dispatcher: Dispatcher) -> None:
-    if isinstance(engine, Coming):
+    if isinstance(engine, StartingEngine):
         engine.start()
         dispatcher.wake()
 
 
 def _slots(engine: Engine) -> int | None:
     """Return how many attempts may run at once; None before the engine has started."""
-    return None if isinstance(engine, Coming) and not engine.is_here else engine.slots
+    return None if isinstance(engine, StartingEngine) and not engine.has_started else engine.slots

@@ -300,7 +300,7 @@ def amend(connection: sa.Connection, dataset_id: str, field: str, value: str) ->
     connection.execute(sa.update(datasets).where(its_row).values(spec=spec))
 
 
-def empty(connection: sa.Connection, dataset_id: str, data: Data) -> None:
+def record_deletion(connection: sa.Connection, dataset_id: str, data: Data) -> None:
     """Record that the values are deleted, or soon will be, and delete the public sample.
 
     The name of a family becomes free when all of its datasets are withdrawn.

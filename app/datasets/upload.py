@@ -1,9 +1,10 @@
 """Receives a multipart body with the parts `spec` and `file` as a stream, and writes the file to disk as it arrives.
 
 Instead of `file`, the part `upload` may state the id of a complete upload. A dataset whose records are elsewhere has
-neither of them. Starlette's parser would store the file in
-the system's temporary folder, which may be memory, before the token is checked. Here the token is checked first, limits
-apply while bytes arrive, and the file is written once. The headers of a part other than its name are ignored.
+neither of them. The headers of a part are ignored, except the one that names the part.
+
+Starlette's parser would store the file in the system's temporary folder, which may be memory, before the token is
+checked. Here the token is checked first, limits apply while bytes arrive, and the file is written once.
 """
 
 from collections.abc import AsyncIterator

@@ -1,9 +1,11 @@
 """Announcements that a job has changed, on any server; they wake the dispatcher and the event streams.
 
 An announcement says that a job's public state may have changed. It never reveals that an attempt has ended before the
-grid allows it (`app.jobs.grid`). Woken code reads the database. It also reads the database now and then without being
-woken, because announcements are lost while nobody listens. Ends that this server publishes reach its own streams at
-once (`announce`); with a database file, other servers' ends arrive some tenths of a second later.
+grid allows it (`app.jobs.grid`). A listener then reads the database. Announcements are lost while a listener is not
+connected, so it also reads the database every POLL_INTERVAL_SECONDS.
+
+Ends that this server publishes reach its own streams at once (`announce`). With a database file, those of other servers
+arrive some tenths of a second later.
 """
 
 import asyncio

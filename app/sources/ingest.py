@@ -232,7 +232,7 @@ def _store_partitions(file: Path, reading: Reading, folder: Path, place: str) ->
                 for _, block in pieces:
                     writer.append(block)
                     digest.add(block)
-            stored.append(partitions.moved(storage, folder, number, writer.rows))
+            stored.append(partitions.move(storage, folder, number, writer.rows))
     except BaseException:
         storage.clear()
         raise

@@ -166,8 +166,8 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
     return coded
 
 
-def held(folder: Path) -> NDArray[np.bool_] | None:
-    """Return whether each slot of a person holds a row; None where records are rows."""
+def filled_slots(folder: Path) -> NDArray[np.bool_] | None:
+    """Return whether each slot of a person holds a row; None if records are rows."""
     path = folder / PRESENT
     return _opened(path, 1, np.uint8)[:, 0] > 0 if path.exists() else None
 

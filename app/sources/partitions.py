@@ -99,7 +99,7 @@ def under(url: str, name: str) -> str:
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}"))
 
 
-def moved(storage: "Storage", folder: Path, number: int, rows: int) -> Partition:
+def move(storage: "Storage", folder: Path, number: int, rows: int) -> Partition:
     """Move the files of one partition from a local folder to the storage; return its description."""
     sums = [storage.put(folder / name, _named(number, name)) for name in (NUMBERS, CODES)]
     for name in (NUMBERS, CODES):

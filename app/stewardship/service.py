@@ -118,7 +118,7 @@ def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Princi
     for part in parts:
         if part.data in _PRESENT:
             ledger.apply(connection, part.id, Emptied(part.id, data == "withdrawn", steward.name), at)
-            store.empty(connection, part.id, data)
+            store.record_deletion(connection, part.id, data)
     return replace(parts[0], state=states[0], data=data)
 
 

@@ -89,8 +89,8 @@ class Engine(Protocol):
         """Stop everything."""
 
 
-class Coming:
-    """An engine that takes seconds to start, and has no slots until then.
+class StartingEngine:
+    """An engine that takes seconds to start. It has no slots until then.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Coming:
                 self._engine = self._make()
 
     @property
-    def is_here(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the engine has started."""
         return self._engine is not None
 

@@ -20,7 +20,7 @@ from pydantic import Field
 from accounting.records.codec import plan_to_json
 from app.sources.design import Design, load
 from app.sources.errors import Away, Damaged
-from app.sources.matrix import checksum, held
+from app.sources.matrix import checksum, filled_slots
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
 from app.worker.engine import DAMAGED, FAILED, FULL, UNREACHABLE, Place
@@ -118,7 +118,7 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
     spec, manifest = job.spec, job.partitions
     if manifest is None:
         rows, y = load(spec.design, Path(job.folder), scratch)
-        yield Data.coded(rows, y, spec.problem, held(Path(job.folder)), in_place=True)
+        yield Data.coded(rows, y, spec.problem, filled_slots(Path(job.folder)), in_place=True)
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:

@@ -33,7 +33,7 @@ _RESULT_TIMEOUT_SECONDS = 10.0  # time that the transfer of a result may take
 
 
 class Share:
-    """Some partitions, opened at first use. A share that is sent to another worker is opened there again.
+    """Consecutive partitions, opened at first use. A share that is sent to another worker is opened there again.
 
     Parameters
     ----------

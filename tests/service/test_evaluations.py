@@ -12,7 +12,7 @@ from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.results.intervals import WIDE
 from app.sources import holdout
-from app.sources.matrix import held, open_coded
+from app.sources.matrix import filled_slots, open_coded
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import check_books
 
@@ -230,7 +230,7 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, is_p
     for part in (registration["id"], registration["holdout"]):
         folder = service.home / "datasets" / part
         ages = 50 * (open_coded(folder).numbers[:, 0].astype(float) + 1)
-        here = held(folder)
+        here = filled_slots(folder)
         parts.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
     exact = np.arange(900) / 10
     if not is_person:

@@ -31,7 +31,7 @@ from app.persistence.schema import NEWEST
 from app.persistence.session import Database
 from app.services import check_free
 from app.settings import Settings
-from app.worker.engine import Coming
+from app.worker.engine import StartingEngine
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
@@ -238,7 +238,7 @@ def test_a_server_is_ready_before_its_workers_and_its_jobs_wait_for_them(tmp_pat
         return engine
 
     settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
-    application = app.main.create_app(settings, engine=Coming(make), calculators=InlineCalculators())
+    application = app.main.create_app(settings, engine=StartingEngine(make), calculators=InlineCalculators())
     with TestClient(application, headers={"Authorization": f"Bearer {STEWARD}"}) as client:
         assert application.state.services.ready.wait(PATIENCE)
         files = {"file": ("people.csv", people())}
@@ -280,7 +280,7 @@ def test_an_engine_that_is_just_starting_is_closed_once_it_runs() -> None:
         gate.wait(PATIENCE)
         return engine
 
-    coming, closed = Coming(make), threading.Event()
+    coming, closed = StartingEngine(make), threading.Event()
     engine.close = closed.set  # type: ignore[method-assign]
     threads = [threading.Thread(target=coming.start), threading.Thread(target=coming.close)]
     threads[0].start()
@@ -292,7 +292,7 @@ def test_an_engine_that_is_just_starting_is_closed_once_it_runs() -> None:
         thread.join(PATIENCE)
     assert closed.is_set()
     coming.start()
-    late = Coming(pytest.fail)
+    late = StartingEngine(pytest.fail)
     late.close()
     late.start()
     assert late.slots == 0

@@ -11,7 +11,7 @@ import pytest
 
 from app.datasets import folders
 from app.persistence.tables import datasets, jobs
-from app.sources.matrix import PRESENT, held
+from app.sources.matrix import PRESENT, filled_slots
 from solvers.methods import InverseSensitivity
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.stored import stored_matrix
@@ -109,7 +109,7 @@ def test_the_protected_unit_is_stated_everywhere(service: Service) -> None:
 def test_positions_of_persons_are_stored_instead_of_names(service: Service) -> None:
     dataset = register(service, "visits", visits(5))["id"]
     folder = folders.path(service.home, dataset)
-    here = held(folder)
+    here = filled_slots(folder)
     assert here is not None
     assert here.shape == (N * K,)
     assert here.reshape(N, K).sum(axis=1).tolist().count(K) == sum(1 + p % 5 >= K for p in range(N))
