@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from app.persistence.session import Database, new_id
 from app.persistence.sqlite import Turn
 from tests.support.clocks import SetClock
 from tests.support.insides import reader
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = 30
@@ -224,8 +223,7 @@ def test_turns_come_in_the_order_of_asking(tmp_path: Path) -> None:
     with turn.hold():
         for i, thread in enumerate(threads):
             thread.start()
-            while len(turn._waiting) < i + 2:
-                time.sleep(0.0005)
+            until(lambda in_line=i + 2: len(turn._waiting) == in_line)
     for thread in threads:
         thread.join()
     assert order == list(range(30))
@@ -244,8 +242,7 @@ def test_a_writer_of_another_process_waits_for_a_lock_without_polling(tmp_path: 
     thread = threading.Thread(target=ask)
     with first.hold():
         thread.start()
-        while not second._waiting:
-            time.sleep(0.0005)
+        until(lambda: second._waiting)
         with (tmp_path / ".purse.sqlite3.lock").open("ab") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         order.append("first")
