@@ -260,7 +260,7 @@ def test_a_job_that_has_ended_is_not_run_again(world: World, end: str) -> None:
 
 def test_a_declaration_that_cannot_be_read_stops_only_the_jobs_of_its_dataset(world: World) -> None:
     unreadable, intact = world.dataset(), world.dataset()
-    ended = world.submit(unreadable, privacy={"epsilon": 0.1}, key="ended")
+    ended_job = world.submit(unreadable, privacy={"epsilon": 0.1}, key="ended")
     claim = world.claim()
     assert claim is not None
     attempts.end(world.database, claim, attempts.RAISED, world.clock.ticks())
@@ -275,7 +275,7 @@ def test_a_declaration_that_cannot_be_read_stops_only_the_jobs_of_its_dataset(wo
     assert claimed.id == job.id
     with world.database.read() as connection:
         states = dict(connection.execute(sa.text("select id, state from jobs")).all())
-    assert states == {ended.id: "running", waiting.id: "failed", job.id: "running"}
+    assert states == {ended_job.id: "running", waiting.id: "failed", job.id: "running"}
 
 
 @pytest.mark.parametrize("bound", [2.0**53, 1e17, 1.2345678901234568e20])
