@@ -274,7 +274,7 @@ def test_a_declaration_that_cannot_be_read_stops_only_the_jobs_of_its_dataset(wo
     assert claimed is not None
     assert claimed.id == job.id
     with world.database.read() as connection:
-        states = dict(connection.execute(sa.text("select id, state from jobs")).all())
+        states = {row.id: row.state for row in connection.execute(sa.text("select id, state from jobs"))}
     assert states == {ended_job.id: "running", waiting.id: "failed", job.id: "running"}
 
 

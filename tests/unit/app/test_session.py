@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,11 +220,14 @@ def test_turns_come_in_the_order_of_asking(tmp_path: Path) -> None:
         with turn.hold():
             order.append(i)
 
+    def in_line(count: int) -> bool:
+        return len(turn._waiting) == count
+
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(30)]
     with turn.hold():
         for i, thread in enumerate(threads):
             thread.start()
-            until(lambda in_line=i + 2: len(turn._waiting) == in_line)
+            until(partial(in_line, i + 2))
     for thread in threads:
         thread.join()
     assert order == list(range(30))
