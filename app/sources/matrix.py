@@ -220,7 +220,7 @@ class Fingerprint:
         return self._digest.hexdigest()
 
 
-def decoded(coded: Coded, declared: Sequence[int], rows: slice) -> Floats:
+def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
     """Return some records as doubles, with a column for each declared one."""
     block = np.empty((len(coded.numbers[rows]), len(declared)))
     for j, (offset, width) in enumerate(zip(coded.offsets, declared, strict=True)):
