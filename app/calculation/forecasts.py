@@ -217,9 +217,8 @@ def best(problem: Problem, is_declared: bool, trial: Trial) -> Vector:
     problem = replace(problem, loss=smoothed(problem.loss, _SMOOTHING), slope_limit=1.0)
     data, frame = data_of(problem, trial.rows, trial.y, trial.persons), None
     if not is_declared and problem.d > 1:
-        frame = ByProfile(_moments(problem, trial.rows)).frame(
-            cast(Standardised, None), problem
-        )  # known moments send no query to it
+        no_oracle = cast(Standardised, None)  # known moments send no query
+        frame = ByProfile(_moments(problem, trial.rows)).frame(no_oracle, problem)
         assert frame is not None
         data = framed(data, frame, ROW_NORM)
     w = _descended(data)
@@ -243,11 +242,12 @@ def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
     assert problem.columns is not None
     center, variances = [], []
     for column, width in zip(rows.values(), problem.columns.widths, strict=True):
-        shares = (
-            np.bincount(column.astype(int), minlength=width) / len(column) if width > 1 else column.mean(keepdims=True)
-        )
-        center.append(shares)
-        variances.append(shares * (1 - shares) if width > 1 else column.var(keepdims=True))
-    m = np.concatenate(center)
-    v = np.concatenate(variances)
+        if width > 1:
+            shares = np.bincount(column.astype(int), minlength=width) / len(column)
+            center.append(shares)
+            variances.append(shares * (1 - shares))
+        else:
+            center.append(column.mean(keepdims=True))
+            variances.append(column.var(keepdims=True))
+    m, v = np.concatenate(center), np.concatenate(variances)
     return Moments(tuple(m.tolist()), tuple(v.tolist()), (1 / len(next(iter(rows.values()))),) * len(m))

@@ -93,9 +93,8 @@ class Planted:
         columns = self.design.encoded(codes)
         features = zip(self.design.features, columns, self.design.widths, self.units, strict=True)
         for feature, column, width, unit in features:
-            effects = ndtri(uniform(self.seed, f"effects of {feature.name}", range(width * count))).reshape(
-                width, count
-            )
+            drawn = uniform(self.seed, f"effects of {feature.name}", range(width * count))
+            effects = ndtri(drawn).reshape(width, count)
             raw = raw + (effects[column.astype(int)] if width > 1 else column[:, None] / unit * effects)
         scores: Floats = (raw - self.center) / self.spread
         return scores

@@ -11,7 +11,7 @@ from accounting.records.events import Opened
 from accounting.records.ledger import advance
 from app.calculation.forecasts import TEST_ROWS, Forecasted, Scored
 from app.calculation.pool import Pool, accepted
-from app.calculation.questions import Answer, Forecast, forecasted
+from app.calculation.questions import Answer, Forecast, answer
 from app.datasets import twins
 from app.datasets.service import opened
 from app.datasets.store import DatasetRow
@@ -83,7 +83,7 @@ def here(
     by: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
     twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect, sample)
     question = _question(requests.read(row, body.job, chosen), twin, body)
-    return _forecast_of(question, forecasted(question), body, by)
+    return _forecast_of(question, answer(question), body, by)
 
 
 def sampled(file: Path, spec: DatasetSpec) -> Sample:
