@@ -1,6 +1,5 @@
 """Requests to the API in this process, with the visitor's own token: a page can do only what the API allows."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -56,7 +55,7 @@ class Api:
         """Pass the body of the visitor's request to a route, chunk by chunk."""
         names = (b"content-type", b"content-length")
         headers = dict(pair for pair in self.request.headers.raw if pair[0] in names)
-        return _checked(await self._request(method, path, content=_chunks(self.request), headers=headers))
+        return _checked(await self._request(method, path, content=self.request.stream(), headers=headers))
 
     async def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
         host, port = self.request.client or ("", 0)
@@ -70,11 +69,6 @@ class Api:
 def part(name: str) -> str:
     """Return a name as one segment of a path. Dots are encoded, because `..` would lead to another path."""
     return quote(name, safe="").replace(".", "%2E")
-
-
-async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    async for chunk in request.stream():
-        yield chunk
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

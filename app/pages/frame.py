@@ -148,11 +148,11 @@ class Visit:
             return Response(headers={"HX-Redirect": self.root + path})
         return RedirectResponse(self.root + path, 303)
 
-    async def document(self, path: str, name: str) -> Response:
+    async def download(self, path: str, name: str, **query: int) -> Response:
         """Return an answer of the API as a file of this name, with the API's bytes."""
-        answer = await self.api.send("GET", path)
+        answer = await self.api.send("GET", path, params=query)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(answer.content, media_type="application/json", headers=headers)
+        return Response(answer.content, media_type=answer.headers["content-type"], headers=headers)
 
     async def form(self) -> dict[str, str]:
         """Return the fields of a submitted form. Raise `ApiError` if it is too large or repeats a field."""
