@@ -106,7 +106,7 @@ def forecast(
         raise OutOfRange("the target has one value in all test rows, so r2 is undefined. Choose another target")
     points, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
-        small = _scaled(quote, records)
+        small = scaled(quote, records)
         results = [score(release(small, trial.rows, trial.y, trial.persons).coefficients) for _ in range(runs)]
         scores, rmse = (tuple(part) for part in zip(*results, strict=True))
         points.append(Scored(epsilon, quote.method.name, scores, () if design.classes else rmse))
@@ -157,7 +157,7 @@ def _is_scalable(quote: Quote) -> bool:
     return gaussian and isinstance(quote.method, FullBatchRun | StandardisedRun)
 
 
-def _scaled(quote: Quote, records: int) -> Quote:
+def scaled(quote: Quote, records: int) -> Quote:
     """Return the same run on fewer records, with the noise that its answers have on all."""
     n, plan = quote.problem.n, quote.release.plan
     if records == n:

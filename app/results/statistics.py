@@ -175,7 +175,7 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
         means=means,
         covariance=(spread * np.outer(units, units)).tolist(),
         noise_std=(wide * np.outer(units, units)).tolist(),
-        correlation=_correlations(spread, _WIDE_FOR_THREE * wide),
+        correlation=correlations(spread, _WIDE_FOR_THREE * wide),
     )
 
 
@@ -209,7 +209,7 @@ def _covariance_widths(spec: JobSpec, table: Table, rows: Rows) -> Widths:
     return widths
 
 
-def _correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:
+def correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:
     """Return S_ij / sqrt(S_ii S_jj) for all i and j, and its range if all three numbers lie in their intervals.
 
     Each matrix is computed once, in O(p^2), because a covariance may have hundreds of columns.

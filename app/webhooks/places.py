@@ -13,7 +13,7 @@ from functools import cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
-_TIMEOUT_SECONDS = 10.0  # for the lookup, the connection, the message and the first line of the answer together
+TIMEOUT_SECONDS = 10.0  # for the lookup, the connection, the message and the first line of the answer together
 _GLOBAL = IPv6Network("2000::/3")  # all addresses of version 6 that are assigned
 
 
@@ -99,10 +99,10 @@ async def post(url: str, named: Collection[str], body: bytes, headers: Mapping[s
     """
     import httpx  # late: a server is ready without it
 
-    async with asyncio.timeout(_TIMEOUT_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         to = await place(url, named)
         own = {"Host": to.parts.netloc, "Accept-Encoding": "identity", "User-Agent": "privy-purse"}
-        client = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, follow_redirects=False, trust_env=False, verify=_trusted())
+        client = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False, verify=_trusted())
         named_host = {"sni_hostname": to.parts.hostname}
         async with (
             client,

@@ -280,7 +280,7 @@ def test_a_name_without_an_address_delays_no_other_message(world: World, monkeyp
 
     _told_of_one(world, "https://hooks.example/")
     monkeypatch.setattr(socket, "getaddrinfo", never)
-    monkeypatch.setattr(places, "_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(places, "TIMEOUT_SECONDS", 0.05)
     try:
         assert _courier(world).step() == 1
         assert not finished.is_set()
