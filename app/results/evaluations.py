@@ -26,7 +26,7 @@ def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | R
     counted, design = _counted(spec, answers), spec.design
     assert isinstance(design, Design)
     assert isinstance(spec.method, Evaluation)
-    noise_std = counted.places * counted.std
+    noise_std = counted.slots * counted.std
     if not isinstance(design.target, CategoryColumn):
         return residuals(spec.method, design, counted), noise_std
     classes = list(design.classes or ())
@@ -47,7 +47,7 @@ def widths(spec: JobSpec) -> Widths:
     assert isinstance(design, Design)
     cells = method.size(problem)
     counted = _counted(spec, np.full(cells, problem.n / cells))
-    interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * counted.places * counted.std, "exact")]
+    interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * counted.slots * counted.std, "exact")]
     is_bounded = design.outputs == 1 and not problem.unit.is_person
     for name, each in _measures(spec, method, design, counted).items():
         basis: Basis = "worst_case" if is_bounded and name == "accuracy" else "typical"

@@ -54,18 +54,18 @@ class Counted:
     cells : the released counts
     std : of the noise of each count
     n : their sum, if it is public
-    places : k, because a row adds 1/k: a person has at most k rows, which add at most 1 together
+    slots : k, because a row adds 1/k: a person has at most k rows, which add at most 1 together
     """
 
     cells: Floats
     std: float
     n: int | None
-    places: int = 1
+    slots: int = 1
 
     @property
     def released(self) -> Floats:
         """The number of rows in each cell, as released."""
-        return self.places * self.cells
+        return self.slots * self.cells
 
     @property
     def settled(self) -> Floats:
@@ -74,7 +74,7 @@ class Counted:
 
     def rows(self, cells: Floats) -> float:
         """Return the number of rows in some cells together."""
-        return self.places * float(cells @ self.settled)
+        return self.slots * float(cells @ self.settled)
 
     def share(self, part: Floats, whole: Floats) -> Measured:
         """Return the share of the records of `whole` that are in `part`, both 0/1. Sampling adds t (1 - t) b.H."""

@@ -110,12 +110,12 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
 
 
 def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
-    places = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 each in the result
-    std = places * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
+    slots = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 each in the result
+    std = slots * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
         name="counts",
         axes=[_axis(column, method.bins) for column in table.features],
-        counts=(places * answers).tolist(),
+        counts=(slots * answers).tolist(),
         noise_std=std,
         within=WIDE * std,
     )

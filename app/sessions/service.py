@@ -192,11 +192,11 @@ class Closing:
     row: SessionRow
     question: PriceRefund | None
 
-    async def refund(self, pool: Pool, who: str) -> PricedRefund | None:
+    async def refund(self, pool: Pool, caller: str) -> PricedRefund | None:
         """Return the calculated refund."""
         if self.question is None:
             return None
-        return accepted(await pool.answer(who, self.question), PricedRefund)
+        return accepted(await pool.answer(caller, self.question), PricedRefund)
 
 
 def closing(database: Database, principal: Principal, session_id: str) -> Closing:

@@ -14,7 +14,7 @@ from app.calculation import forecasts
 from app.calculation.forecasts import Scored
 from app.calculation.planted import Planted
 from app.http.errors import ApiError
-from app.quotes.forecasts import here, reaching, sampled
+from app.quotes.forecasts import forecast_locally, reaching, read_sample
 from app.settings import Settings
 from app.sources import twins
 from app.sources.design import Design
@@ -49,7 +49,7 @@ def _request(target: str, **fields: Any) -> ForecastRequest:
 
 
 def _here(target: str, records: int = 2000, sample: Any = None, spec: Any = None, **fields: Any) -> AccuracyForecast:
-    return here(spec or _spec(), records, _request(target, **fields), SETTINGS, sample)
+    return forecast_locally(spec or _spec(), records, _request(target, **fields), SETTINGS, sample)
 
 
 @pytest.mark.parametrize("method", [methods.DpGd(steps=50), methods.AdaptiveGd(steps=50)])
@@ -159,7 +159,7 @@ def test_a_sample_is_scored_on_rows_that_were_not_trained_on(tmp_path: Path) -> 
     file, spec = tmp_path / "sample.csv", _spec()
     lines = [f"{age},a,{500 * age},{'yes' if age > 50 else 'no'}" for age in range(100)]
     file.write_text("age,site,income,well\n" + "\n".join(lines) + "\n")
-    sample = sampled(file, spec)
+    sample = read_sample(file, spec)
     train, test = sample.parted
     assert (len(train.rows), len(test.rows)) == (80, 20)
     assert not {*train.rows[:, 0]} & {*test.rows[:, 0]}

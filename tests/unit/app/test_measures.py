@@ -113,7 +113,7 @@ def test_equal_rows_of_a_person_do_not_narrow_the_intervals() -> None:
 
 def test_counts_are_of_rows_even_if_each_row_has_a_fraction_of_a_records_weight() -> None:
     """Counts are ten times as large if a row adds a tenth; shares do not change."""
-    single, many = (Counted(CHANCES * 100, 2.0, None, places) for places in (1, 10))
+    single, many = (Counted(CHANCES * 100, 2.0, None, slots) for slots in (1, 10))
     assert many.released == pytest.approx(10 * single.released)
     expected, scaled = (evaluations.two_classes(BINS, ["a", "b"], counted, True) for counted in (single, many))
     assert np.array(scaled.counts) == pytest.approx(10 * np.array(expected.counts))
