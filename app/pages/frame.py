@@ -246,7 +246,9 @@ class PageRoute(APIRoute):
 async def _refused(request: Request, error: ApiError) -> Response:
     visit = Visit(request, getattr(request.state, "visitor", None))
     if error.code == "unauthenticated":
-        if session.COOKIE not in request.cookies:  # another site's link shows none, and is not to sign anybody out
+        if (
+            session.COOKIE not in request.cookies
+        ):  # a link of another site sends no cookie, and must not end the session
             return visit.go("/sign-in")
         answer = visit.go("/sign-in?ended=true")
         session.end(request, answer)

@@ -125,7 +125,7 @@ async def download(
 
 
 async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
-    """Return what a job's templates show."""
+    """Return the values that a job's templates show."""
     job = await visit.api.get(f"/v1/jobs/{job_id}")
     dataset: dict[str, Any] = {}
     with suppress(ApiError):  # an analyst whose grant was revoked keeps the releases

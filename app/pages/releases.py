@@ -18,7 +18,7 @@ from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 
 MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
-MOST_OF_PAGE = 5000  # cells: no further table is begun after so many
+MOST_OF_PAGE = 5000  # cells of a page, after which no further table is shown
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
 _DARKEST_SHADE = 0.5  # text on it stays readable
 _number = partial(words.number, digits=3)  # of a cell that is not a count
@@ -102,7 +102,7 @@ class View:
     ----------
     release : the document; None if there is none, or it is too large to be read for a page
     tables : the first of its tables
-    is_all : whether there are no others
+    is_all : whether these are all tables of the release
     """
 
     release: Release | None = None

@@ -120,7 +120,8 @@ def _set(
     below: str = "",
     sent: Literal["strict", "lax"] = "strict",
 ) -> None:
-    # Behind a proxy that is not trusted, the request's URL may say http. The browser's and the operator's URLs tell.
+    # Behind a proxy that is not trusted, the request's URL may begin with http although the browser uses https. The
+    # browser's Origin and the operator's setting state https then.
     chosen = request.app.state.services.settings.oidc_redirect or ""
     urls = (str(request.url), request.headers.get("origin", ""), chosen)
     response.set_cookie(

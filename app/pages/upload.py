@@ -178,7 +178,7 @@ def _dialect(spec: dict[str, Any]) -> Dialect:
 
 
 def _as_written(fields: Sequence[Field], column: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
-    """Return a column with each bound as text if its digits mean another number in the dialect: it is then refused."""
+    """Return a column in which a bound stays text if the dialect reads another number, so that the API rejects it."""
     written = {field.label: field.value for field in fields if field.label in BOUNDS}
     readings = {bound: dialect.number(text) for bound, text in written.items()}
     ambiguous = {b for b, number in readings.items() if math.isfinite(number) and number != column.get(b)}

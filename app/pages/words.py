@@ -10,7 +10,7 @@ from purse.tables import exact_date
 
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
 _MILLION, _BILLION = 1e6, 1e9
-_SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
+_SHORTEST_SECONDS = 0.1  # all shorter durations have one text
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""

@@ -94,7 +94,7 @@ class Counted:
 
         The cells are the negatives by bin, then the positives.
         T(t) = sum over i, j of p_i (K_ij - t) n_j; to first order a positive in bin i adds (K n)_i - t N, a negative
-        (K' p)_j - t P. Computed from the noisy counts, their squares hold the noise's second order too, and more.
+        (K' p)_j - t P. The squares of these terms, from the noisy counts, also cover the second order of the noise.
         """
         negative, positive = self.cells[:bins], self.cells[bins:]
         n_negative, n_positive = float(negative.sum()), float(positive.sum())

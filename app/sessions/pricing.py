@@ -18,7 +18,7 @@ from app.sessions.requests import SessionRequested
 
 @dataclass(frozen=True, slots=True)
 class PricedSession:
-    """A request for a session with its plan and its cost. Only the state of the ledger is still open.
+    """A request for a session with its plan and its cost. Whether the ledger admits the cost is still open.
 
     Parameters
     ----------

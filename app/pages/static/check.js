@@ -104,7 +104,7 @@ async function check(form, texts) {
     const reason = `The files cannot be checked: ${error.message}.`;
     write = () => output.replaceChildren(made("p", reason, [], { class: "wrong" }));
   }
-  await released();
+  await untilReleased();
   if (turn === form.turn) write();
 }
 

@@ -85,7 +85,7 @@ try {
   const ledger = await followed();
   const rows = await compared(ledger, stated);
   const grown = ledger.sequence > stated.head.sequence;
-  await released();
+  await untilReleased();
   const bad = rows.filter(([what, , , agrees]) => !agrees && (!grown || what.startsWith("head")));
   at("state").className = bad.length === 0 ? "note" : "wrong";
   at("state").textContent =
