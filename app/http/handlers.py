@@ -2,10 +2,10 @@
 
 import errno
 from collections.abc import Sequence
+from http import HTTPStatus
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 
 from app.http.errors import MEDIA_TYPE, NO_ROUTE, ApiError, invalid
 from app.http.routing import allowed, own_path, routes
@@ -26,13 +26,12 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
     """
     all_routes = tuple(routes(routers))
 
-    @app.exception_handler(HTTPException)
-    def other_error(_request: Request, _error: HTTPException) -> Response:
-        return respond(ApiError("internal"))
+    def framework(_request: Request, error: HTTPException) -> Response:
+        is_unknown_path = error.status_code == HTTPStatus.NOT_FOUND
+        return respond(ApiError("not_found", NO_ROUTE) if is_unknown_path else ApiError("invalid_request"))
 
-    @app.exception_handler(404)
-    def other_path(_request: Request, _error: HTTPException) -> Response:
-        return respond(ApiError("not_found", NO_ROUTE))
+    for status in range(400, 500):
+        app.exception_handler(status)(framework)
 
     @app.exception_handler(405)
     def other_method(request: Request, _error: HTTPException) -> Response:
