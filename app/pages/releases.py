@@ -82,15 +82,15 @@ class Table:
         most_rows = min(MOST_ROWS, MOST_CELLS // columns)
         rows = [row[:columns] for row in table.rows[:most_rows]]
         return cls(
-            table.caption,
-            table.note,
-            tuple(table.headings[:columns]),
-            tuple(tuple(written(cell, _number) for cell in row) for row in rows),
-            _bars(replace(table, rows=rows)) if table.look == "bars" else (),
-            _shades([row[1:] for row in rows]) if table.look == "heat" else (),
-            charts.of_table(table),
-            max(len(table.rows) - most_rows, 0),
-            len(table.headings) - columns,
+            caption=table.caption,
+            note=table.note,
+            heads=tuple(table.headings[:columns]),
+            rows=tuple(tuple(written(cell, _number) for cell in row) for row in rows),
+            bars=_bars(replace(table, rows=rows)) if table.look == "bars" else (),
+            shades=_shades([row[1:] for row in rows]) if table.look == "heat" else (),
+            chart=charts.of_table(table),
+            left_out=max(len(table.rows) - most_rows, 0),
+            columns_left_out=len(table.headings) - columns,
         )
 
 
