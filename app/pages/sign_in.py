@@ -33,7 +33,7 @@ async def sign_in(visit: Passing, ended: bool = False) -> Response:
 async def signed_in(visit: Passing) -> Response:
     """Store the token in a cookie if it is valid."""
     token = (await visit.form()).get("token", "").strip()
-    return await _session_begun(visit, visit.go(""), token)
+    return await _begin_session(visit, visit.go(""), token)
 
 
 @router.get("/sign-in/provider")
@@ -56,7 +56,7 @@ async def come_back(
     try:
         attempt = Attempt(session.remembered(visit.request))
         token = await _flow(visit).token(attempt, state, code, iss, address(visit.request.scope))
-        answer = await _session_begun(visit, await visit.page("signed_in.html"), token, is_from_provider=True)
+        answer = await _begin_session(visit, await visit.page("signed_in.html"), token, is_from_provider=True)
     except ApiError as error:
         answer = await _form(visit, error)
     session.forget(visit.request, answer)
@@ -80,7 +80,7 @@ async def signed_out(visit: Passing) -> Response:
     return answer
 
 
-async def _session_begun(visit: Visit, answer: Response, token: str, is_from_provider: bool = False) -> Response:
+async def _begin_session(visit: Visit, answer: Response, token: str, is_from_provider: bool = False) -> Response:
     """Return the response that begins the session, or the form with the reason why the token is rejected."""
     try:
         session.begin(visit.request, answer, token, is_from_provider)
