@@ -161,11 +161,6 @@ def answer(question: Question) -> Answer:
             return _answered(question.rule, lambda: price_refund(question))
 
 
-def too_long(seconds: int) -> Refused:
-    """Return the answer to a question that exceeds the limit of CPU seconds."""
-    return Refused("out_of_range", f"The calculation takes more than {seconds} CPU seconds, the most allowed here.")
-
-
 def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
     """Return the answer, or the reason why there is none."""
     try:

@@ -258,7 +258,7 @@ def page(database: Database, principal: Principal, asked: Paging, dataset: str |
     """
     with database.read() as connection:
         dataset_id = None if dataset is None else names.identify(connection, dataset, principal)
-        rows = store.page(connection, asked, _own(principal), dataset_id)
+        rows = store.page(connection, asked, store.visible_to(principal), dataset_id)
     now = database.timestamp()
     return asked.page(Page[Session], rows, lambda row: row.to_wire(now), lambda row: row.id)
 
@@ -276,18 +276,13 @@ def _same(database: Database, row: SessionRow | None, digest: str) -> Session | 
 
 def locked(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
     """Return a session, and lock its ledger until the end of the transaction; raise as `found`."""
-    ledger.lock(connection, store.on(session_id, _own(principal)))
+    ledger.lock(connection, store.on(session_id, store.visible_to(principal)))
     return found(connection, principal, session_id)
 
 
 def found(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
     """Return a session that the principal can see; `ApiError` not_found otherwise."""
-    row = store.get(connection, session_id, _own(principal))
+    row = store.get(connection, session_id, store.visible_to(principal))
     if row is None:
         raise ApiError("not_found", "No session that this token may see has this id.")
     return row
-
-
-def _own(principal: Principal) -> sa.ColumnElement[bool]:
-    """Return the condition for an analyst's own sessions, also without a grant now; for others, all sessions."""
-    return store.owned(principal.id) if principal.role == "analyst" else sa.true()
