@@ -184,9 +184,9 @@ def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCal
 
 def test_the_process_ends_with_the_server() -> None:
     """The end of a server closes its end of the channel."""
-    begun = begin()
-    begun.channel.close()
-    psutil.Process(begun.process.pid).wait(PATIENCE)
+    calculator = begin()
+    calculator.channel.close()
+    psutil.Process(calculator.process.pid).wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
