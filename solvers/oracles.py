@@ -135,7 +135,7 @@ class Weighted(Protocol):
         """The oracle of the columns' and the target's moments."""
 
     def planned(self, query: str) -> PlannedQuery:
-        """Return the query with its planned noise."""
+        """Return the query with its planned noise, also if it is a query of the moments."""
 
     def second_moments(self, query: str, frame: FullFrame, limit: float) -> NDArray[np.float64]:
         """Return the noisy mean of u u', where rows with ||u||^2 > limit are shortened."""

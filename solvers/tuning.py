@@ -17,7 +17,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
-from solvers.data_access.oracles import split
+from solvers.data_access.meter import split
 from solvers.data_access.scores import ScoreOracle
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector

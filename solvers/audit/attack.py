@@ -24,8 +24,8 @@ from solvers.data_access import frames
 from solvers.data_access.access import DataAccess
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
-from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.oracles import DataOracles, split
+from solvers.data_access.meter import AbstractOracle, split
+from solvers.data_access.oracles import DataOracles
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.weighted import WeightedOracle
 from solvers.methods import Run

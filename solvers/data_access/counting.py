@@ -19,6 +19,7 @@ from solvers.data_access.moment_sums import columns_of
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.groups import Groups
+from solvers.moment_bounds import MOMENTS
 from solvers.problem import Vector
 
 MOST_BINS, MOST_CELLS = 2**16, 2**20
@@ -31,6 +32,7 @@ class CountingOracle(AbstractWithMoments):
     """
 
     __slots__ = ()
+    _moment_queries = MOMENTS
 
     def histograms(self, query: str, bins: int) -> Vector:
         """Return counts of rows in `bins` equal parts of each number's range + noise, (p bins,), number by number.

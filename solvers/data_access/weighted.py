@@ -21,7 +21,7 @@ from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.problem import Vector
-from solvers.weighting import AnyWeights
+from solvers.weighting import MOMENTS_OF_TABLES, AnyWeights
 
 _LARGEST_ENTRY, _LARGEST_WEIGHT = 1e30, 1e50  # of a frame and of w, so that no square or margin overflows
 _LIMITS = 1e-12, 1e12
@@ -37,10 +37,12 @@ class WeightedOracle(AbstractWithMoments):
     """
 
     __slots__ = ()
+    _moment_queries = MOMENTS_OF_TABLES
 
     def planned(self, query: str) -> PlannedQuery:
-        """Return the query with its planned noise, which is public."""
-        return self._meter.look(query, Gaussian)
+        """Return the query with its planned noise, which is public; it may be a query of the moments."""
+        is_of_moments = query in self._moment_queries
+        return self.moments.planned(query) if is_of_moments else self._meter.look(query, Gaussian)
 
     def second_moments(self, query: str, frame: FullFrame, limit: float) -> Matrix:
         """Return (1/n) sum of omega u u' + noise, with omega = min(1, limit / ||u||^2)."""

@@ -24,7 +24,6 @@ from solvers.columns import Columns
 from solvers.data_access import inputs, weighted_sums
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
-from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.weighted import WeightedOracle, packing
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Scores, SquaredScores, coordinates
 from solvers.errors import Unsuitable
@@ -70,9 +69,8 @@ def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle]
 
     present = np.abs(X).sum(axis=1) > 0
     data = inputs.of_arrays(X, y, problem, present if problem.unit.is_person else None)
-    moments = StandardisedOracle(problem, data, replace(plan, queries=()), Noise(SeededBits(1)))
     with patch.object(Meter, "perturb", perturb):
-        ask(WeightedOracle(moments, problem, data, plan, Noise(SeededBits(1))))
+        ask(WeightedOracle(problem, data, plan, Noise(SeededBits(1))))
     return answers[0]
 
 

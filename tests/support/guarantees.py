@@ -41,7 +41,7 @@ ANSWER = {
     "solvers.data_access.standardised": "Moments and gradients are metered, and every record is clipped.",
     "solvers.data_access.frames": "Standardized rows use released moments only.",
     "solvers.data_access.moment_sums": "Each sum adds at most the bound of `solvers.moment_bounds` per record.",
-    "solvers.data_access.with_moments": "Moments of the same data have their own part of the plan.",
+    "solvers.data_access.with_moments": "Each query belongs to the moments or to the oracle, never to both.",
     "solvers.data_access.counting": "Counts and products are metered like moments.",
     "solvers.groups": "A record's group and its conditions depend on the record and public facts only.",
     "solvers.data_access.group_sums": "A record adds to its own group only, and nothing if it fails a condition.",

@@ -150,7 +150,7 @@ class TestProfile:
             plan(Profile(), replace(TABLE, row_norm=1.0), PRIVACY)
         data, noise = inputs.of_arrays(*rows, TABLE), Noise()
         planned = plan(Profile(), TABLE, PRIVACY).release.plan
-        door = CountingOracle(StandardisedOracle(TABLE, data, planned, noise), TABLE, data, planned, noise)
+        door = CountingOracle(TABLE, data, planned, noise)
         for bins in (0, 2**16 + 1):
             with pytest.raises(Unsuitable, match="bins"):
                 door.histograms("histograms", bins)
