@@ -17,9 +17,9 @@ from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import counting_on, split
 from solvers.data_access.oracles import DataOracles
+from solvers.data_access.partitioned import Partitioned
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
 from solvers.fitting import Fitted, Wish, fit
 from solvers.forecast import Forecast, forecast
@@ -190,7 +190,7 @@ def _check_wishless(what: str, wish: Wish) -> None:
 def run(
     method: Run | AnyCounting,
     problem: Problem,
-    data: Data | RemoteData,
+    data: Data | Partitioned,
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +22,39 @@ from solvers.problem import Problem, Vector
 
 _Piece = TypeVar("_Piece")
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
-_LEAST_PIECES_FOR_THREADS = 8  # with fewer pieces, two threads cost more than they save
+LEAST_PIECES_FOR_THREADS = 8  # with fewer pieces, two threads cost more than they save
 
 Slots = slice | NDArray[np.int64]
 """Some slots: a range, or the increasing indices of a batch."""
 
 
 class Work(ABC):
-    """A sum over slots: a function of the records in a piece of them and of public or private answers.
+    """A sum over slots, described by public numbers and by private answers of earlier requests.
 
-    A work holds no data. It is sent to the records if these are elsewhere.
+    A work holds no data, so it can be sent to the machine that has the records.
     """
 
     __slots__ = ()
     reads: ClassVar[Reads] = "records"
+    """The form in which the sum reads records, which decides how many of them are read at once."""
 
     @abstractmethod
     def on(self, data: "Data") -> Callable[[Slots], NDArray[Any]]:
         """Return the function that computes the sum over some slots of the data."""
+
+
+class Summed(Protocol):
+    """Data of which sums can be computed: `Data`, or `partitioned.Partitioned`, whose records are on other machines."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem whose R and loss the records were mapped with."""
+
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """Return the sum; see `Data.total`."""
+
+    def seen_by(self, problem: Problem) -> "Summed":
+        """Return the same records for another loss, or for another bound on prepared rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,12 +212,12 @@ def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
 
 def of_each(work: Callable[[_Piece], NDArray[Any]], pieces: Sequence[_Piece]) -> Iterator[NDArray[Any]]:
     """Yield work(piece) in order; two threads are used if there are many pieces and a second core."""
-    if len(pieces) < _LEAST_PIECES_FOR_THREADS or (os.cpu_count() or 1) < 2:
+    if len(pieces) < LEAST_PIECES_FOR_THREADS or (os.cpu_count() or 1) < 2:
         return map(work, pieces)
-    return _pool(os.getpid()).map(work, pieces)
+    return thread_pool(os.getpid()).map(work, pieces)
 
 
 @cache
-def _pool(_process: int) -> ThreadPoolExecutor:
+def thread_pool(_process: int) -> ThreadPoolExecutor:
     """Return the thread pool of this process, because a forked child inherits no threads."""
     return ThreadPoolExecutor(2, thread_name_prefix="rows")

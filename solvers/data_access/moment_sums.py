@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import Reads
 from solvers.columns import Columns
-from solvers.data_access.data import Data, Slots, Work, listed
+from solvers.data_access.data import Data, Slots, Summed, Work, listed
 from solvers.data_access.frames import in_frame
 from solvers.data_access.rows import entries_of, stored_numbers
-from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Softmax, Squared
@@ -43,11 +42,7 @@ class Spread(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the sum over a piece."""
-
-        def added(rows: Slots) -> Vector:
-            return np.array(np.minimum(_squared(data, rows, self.center), self.limit).sum())
-
-        return added
+        return lambda rows: np.array(np.minimum(_squared(data, rows, self.center), self.limit).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,13 +105,8 @@ class Residuals(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the sum over a range of slots."""
-        records, y, scale = in_frame(data, self.frame), data.y, data.scale
-
-        def added(rows: Slots) -> Vector:
-            start, stop = range_of(rows)
-            return np.array(kernels.residual_sum(records, y, scale, self.w, self.limit, start, stop))
-
-        return added
+        arguments = in_frame(data, self.frame), data.y, data.scale, self.w, self.limit
+        return lambda rows: np.array(kernels.residual_sum(*arguments, *range_of(rows)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,22 +124,17 @@ class Limited(Work):
     def on(self, data: Data) -> Sum:
         """Return the sum over a range of slots."""
         records = in_frame(data, self.frame)
-        examples = kernels.FramedExamples(records, data.y, _inverse_norms(data, self.frame)).read_only()
+        examples = kernels.FramedExamples(records, data.y, inverse_norms_in(data, self.frame)).read_only()
         W, limit, loss = self.W, self.limit, data.problem.loss
         if isinstance(loss, BoundedSlope) and self.smoothing > 0:
             loss = at_least(loss, self.smoothing)
         bounded = None if isinstance(loss, Logistic | Softmax | Squared) else loss.compiled
-
-        def added(rows: Slots) -> Vector:
-            start, stop = range_of(rows)
-            if isinstance(loss, Softmax):
-                return kernels.softmax_sum(examples, limit, W, start, stop)
-            if bounded is not None:
-                return kernels.bounded_sum(examples, limit, bounded, W[0], start, stop)[None]
-            scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
-            return scalar_sum(examples, limit, W[0], start, stop)[None]
-
-        return added
+        if isinstance(loss, Softmax):
+            return lambda rows: kernels.softmax_sum(examples, limit, W, *range_of(rows))
+        if bounded is not None:
+            return lambda rows: kernels.bounded_sum(examples, limit, bounded, W[0], *range_of(rows))[None]
+        scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
+        return lambda rows: scalar_sum(examples, limit, W[0], *range_of(rows))[None]
 
 
 def columns_of(data: Summed) -> Columns:
@@ -191,7 +176,7 @@ def range_of(rows: Slots) -> tuple[int, int]:
     return rows.start, rows.stop
 
 
-def _inverse_norms(data: Data, own: Frame) -> Vector:
+def inverse_norms_in(data: Data, own: Frame) -> Vector:
     """Return 1 / ||z_i|| of every row, and 0 for empty slots, cached because a frame has many answers."""
     cached: tuple[Frame, Vector] | None = data.cache.get("inverse_norms")
     if cached is not None:

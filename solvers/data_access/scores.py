@@ -15,7 +15,7 @@ from accounting.mechanisms import Gaussian
 from solvers import kernels
 from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.sums import reach
+from solvers.data_access.sums import checked_norm
 from solvers.problem import Problem, Vector
 
 BOUND = 0.5
@@ -37,7 +37,7 @@ class ScoreOracle(AbstractOracle):
         ----------
         w : released coefficients in the coordinates of rows as declared, (size,)
         """
-        reach(self._problem, w)
+        checked_norm(self._problem, w)
         planned, k = self._meter.take(query, Gaussian), self._problem.unit.slots
         total = float(self._data.total(Scores(w))) / (2 * _STEPS)  # exact; divided by k after the noise
         return float(self._meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self._problem.n)

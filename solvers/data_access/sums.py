@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import FARTHEST
-from solvers.data_access.data import Data, Slots, Work, listed
-from solvers.data_access.summed import Summed
+from solvers.data_access.data import Data, Slots, Summed, Work, listed
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -103,8 +102,8 @@ def center(problem: Problem, moved: Vector, share: float) -> Vector:
     return (problem.L / 2 * (1 - share)) * moved
 
 
-def reach(problem: Problem, w: Vector) -> float:
-    """Return ||w||, or raise `Unsuitable` if w has a wrong shape or a margin could overflow at w."""
+def checked_norm(problem: Problem, w: Vector) -> float:
+    """Return ||w||. Raise `Unsuitable` if w has a wrong shape, or is so long that a margin could overflow."""
     if w.shape != (problem.size,):
         raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
     norm = kernels.length(np.ascontiguousarray(w))

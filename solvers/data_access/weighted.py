@@ -25,7 +25,8 @@ from solvers.weighting import MOMENTS_OF_TABLES, AnyWeights
 
 _LARGEST_ENTRY, _LARGEST_WEIGHT = 1e30, 1e50  # of a frame and of w, so that no square or margin overflows
 _LIMITS = 1e-12, 1e12
-_MOST_KEPT = 2**26  # coordinates of all rows, in all partitions
+MOST_CACHED_COORDINATES = 2**26
+"""Largest number of coordinates, of all rows in all partitions, that are kept between sums."""
 
 
 class WeightedOracle(AbstractWithMoments):
@@ -108,7 +109,7 @@ class WeightedOracle(AbstractWithMoments):
 
     def _keeps(self, frame: FullFrame) -> bool:
         """Return whether the coordinates of all rows are kept between sums; every partition keeps its own."""
-        return self._problem.slots * frame.size <= _MOST_KEPT
+        return self._problem.slots * frame.size <= MOST_CACHED_COORDINATES
 
     def _checked(self, frame: FullFrame) -> FullFrame:
         """Return a private copy of a frame. Raise `Unsuitable` if it is out of range, by the request alone."""

@@ -113,7 +113,7 @@ ON = Limited.on
 LIMITS: dict[str, tuple[Any, str, Any]] = {
     "forgotten": (Limited, "on", unlimited),
     "after the sum": (Limited, "on", limited_after_the_sum),
-    "of the average row": (moment_sums, "_inverse_norms", limited_for_the_average_row),
+    "of the average row": (moment_sums, "inverse_norms_in", limited_for_the_average_row),
 }
 
 
@@ -174,14 +174,14 @@ def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert complaints_of_run(loss, 8.0) == []
-    longest, inverse_norms = [0.0], moment_sums._inverse_norms
+    longest, inverse_norms = [0.0], moment_sums.inverse_norms_in
 
     def measured(data: Data, own: Frame) -> Vector:
         inverse = inverse_norms(data, own)
         longest[0] = 1 / float(inverse.min())
         return inverse
 
-    monkeypatch.setattr(moment_sums, "_inverse_norms", measured)
+    monkeypatch.setattr(moment_sums, "inverse_norms_in", measured)
     monkeypatch.setattr(slopes, "longest_row", lambda *_: longest[0])
     assert "gradient: its bound depends on the data" in complaints_of_run(loss, 8.0)
 
@@ -190,7 +190,7 @@ def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
 def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so short that the model stays unsure of rows far out, whose slopes are then cut whatever the target is."""
     assert complaints_of_run(loss, 1e-3) == []
-    monkeypatch.setattr(moment_sums, "_inverse_norms", limited_in_the_first_frame)
+    monkeypatch.setattr(moment_sums, "inverse_norms_in", limited_in_the_first_frame)
     assert f"gradient: {MOVED}" in complaints_of_run(loss, 1e-3)
 
 
