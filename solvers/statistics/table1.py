@@ -18,7 +18,7 @@ from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, bins_refused
 
 MOST_BINS, MOST_GROUPS, MOST_DESCRIPTIONS, MOST_CELLS = 256, 128, 2**11, 2**18
-_GROUPS_SHARE, _MOMENTS_SHARE = 0.2, 0.4  # of mu^2; the parts use what is left
+_GROUPS_SHARE, _MOMENTS_SHARE = 0.2, 0.4  # of mu^2; the remaining share is for the parts
 
 _ALL = Groups()  # all rows are one group, of which all features are described
 TableBins = Annotated[int, Field(ge=1, le=MOST_BINS)]
