@@ -5,7 +5,6 @@ answer and through its mechanism. The answers of one parallel use come from disj
 Each method proves by itself that a value moves by at most the stated bound (docs/proofs/<method>.md).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -183,11 +182,7 @@ class SecondMoments(Work):
 
     limit: float
 
-    def on(self, data: Data) -> Callable[[Slots], NDArray[np.float64]]:
+    def sum(self, data: Data, rows: Slots) -> NDArray[np.float64]:
         """Return the sum over a piece."""
-
-        def work(rows: Slots) -> NDArray[np.float64]:
-            X = rows_of(data, rows)
-            return np.vstack((X.T @ X, X.T @ np.clip(data.y[rows], -self.limit, self.limit)))
-
-        return work
+        X = rows_of(data, rows)
+        return np.vstack((X.T @ X, X.T @ np.clip(data.y[rows], -self.limit, self.limit)))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, pairwise
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -38,9 +38,12 @@ class Work(ABC):
     reads: ClassVar[Reads] = "records"
     """The form in which the sum reads records, which decides how many of them are read at once."""
 
+    def prepare(self, data: "Data") -> None:  # noqa: B027, most sums prepare nothing
+        """Compute what several pieces of the data need, and store it in the data's cache, before the first piece."""
+
     @abstractmethod
-    def on(self, data: "Data") -> Callable[[Slots], NDArray[Any]]:
-        """Return the function that computes the sum over some slots of the data."""
+    def sum(self, data: "Data", rows: Slots) -> NDArray[Any]:
+        """Return the sum over a piece: some slots of the data that are read at once."""
 
 
 class Summed(Protocol):
@@ -153,7 +156,8 @@ class Data:
     def group_sums(self, work: Work, slots: Slots, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
         """Yield the sum over each group's part of the slots, in order; there is one sum if there are no slots."""
         groups, parts = zip(*pieces(slots, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
-        sums = zip(groups, of_each(work.on(self), parts), strict=True)
+        work.prepare(self)
+        sums = zip(groups, of_each(partial(work.sum, self), parts), strict=True)
         for _, own in groupby(sums, lambda pair: pair[0]):
             yield added((part for _, part in own), pulse)
 

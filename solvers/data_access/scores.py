@@ -4,7 +4,6 @@ Guarantee: a record adds a number in [-1/2, 1/2] that depends only on the record
 Proof: docs/proofs/tunings.md.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,17 +48,13 @@ class Scores(Work):
 
     w: Vector
 
-    def on(self, data: Data) -> Callable[[Slots], NDArray[Any]]:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the sum over a piece."""
         points = np.ascontiguousarray(self.w.reshape(data.problem.outputs, data.problem.d))
-
-        def added(rows: Slots) -> NDArray[Any]:
-            slots = listed(rows)
-            y, scale = data.y[slots], data.scale[slots]
-            margins = np.stack([kernels.margins_of(data.records, point, slots) for point in points]) * scale
-            return np.array(np.sum(_scored(data.problem, margins, y) * (scale > 0), dtype=np.int64))
-
-        return added
+        slots = listed(rows)
+        y, scale = data.y[slots], data.scale[slots]
+        margins = np.stack([kernels.margins_of(data.records, point, slots) for point in points]) * scale
+        return np.array(np.sum(_scored(data.problem, margins, y) * (scale > 0), dtype=np.int64))
 
 
 def _scored(problem: Problem, margins: Vector, y: Vector) -> NDArray[np.int64]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import PlannedQuery
@@ -16,6 +15,7 @@ from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.data import Work
+from solvers.data_access.packing import packing, unpacked
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, Scores, SquaredScores
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
@@ -119,20 +119,6 @@ class WeightedOracle(AbstractWithMoments):
         if not (fits and (np.abs(own.raw) <= _LARGEST_ENTRY).all()):
             raise Unsuitable("frame: entries must lie in [-1e30, 1e30], with a column for each coordinate of a row")
         return own
-
-
-def packing(size: int) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Vector]:
-    """Return the indices of the upper triangle of a matrix by rows, and the factor of each entry."""
-    rows, columns = np.triu_indices(size)
-    return (rows, columns), np.where(rows == columns, 1.0, math.sqrt(2))
-
-
-def unpacked(entries: Vector, size: int) -> Matrix:
-    """Return the symmetric matrix from its upper triangle, off the diagonal times sqrt(2)."""
-    upper, factors = packing(size)
-    matrix = np.zeros((size, size))
-    matrix[upper] = entries / factors
-    return matrix + np.triu(matrix, 1).T
 
 
 def _checked_point(w: Vector, frame: FullFrame) -> Vector:

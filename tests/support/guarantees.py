@@ -91,6 +91,7 @@ ANSWER = {
     "solvers.weighting": "A record's weighted score and curvature are bounded, for every target.",
     "solvers.full_frame": "Coordinates are an affine map of a row.",
     "solvers.data_access.weighted": "A matrix moves by sqrt(2) times the largest trace, a vector by twice its bound.",
+    "solvers.data_access.packing": "The l2 norm of the vector is the Frobenius norm of the matrix.",
     "solvers.data_access.weighted_sums": "Coordinates depend on one row alone, and each term is cut to its bound.",
     "solvers.inference.regression_table": "Each answer is requested once, and nothing but answers decides the next.",
     "solvers.inference.families": "Limits and weights are functions of public facts and of answers.",
