@@ -198,10 +198,8 @@ def run(
 ) -> tuple[Vector, Plan, ReleasedMeans | None]:
     """Return the coefficients, or a statistic's answers, the transcript, and the means that the run released.
 
-    The means are an answer of the same plan, which the charge covers; None if the run asks for no means.
-
-    The plan is split by the names of its queries: the oracle of the preparation answers one part, and the oracle of the
-    method the other.
+    The means are an answer of the same plan, so the charge covers them; None if the run requests no means. The oracle
+    of the preparation answers the queries of the preparation, and the oracle of the method answers all other queries.
 
     Raises
     ------

@@ -122,7 +122,7 @@ class AbstractOracle:
 
     Parameters
     ----------
-    problem, data : the data must be `inputs.of_arrays(..., problem)`
+    problem, data : the problem, and data that were prepared for it
     plan : the queries that may be answered
     noise : the randomness
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run

@@ -80,8 +80,8 @@ class Table1(Statistic):
         groups = self.groups.count(columns)
         parts = self.groups.parts(columns, self.bins)
         bounds: Bounds = {
-            "groups": (count_bounds.group_parts(1, problem.relation), groups),
-            "parts": (count_bounds.group_parts(len(parts), problem.relation), groups * sum(parts)),
+            "groups": (count_bounds.cells(problem.relation), groups),
+            "parts": (count_bounds.cells(problem.relation, len(parts)), groups * sum(parts)),
         }
         return bounds | {"moments": (count_bounds.group_moments(p, problem.relation), groups * 2 * p)} if p else bounds
 

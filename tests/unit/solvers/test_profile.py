@@ -109,7 +109,7 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("owner", "name", "mutant"),
         [
-            (count_bounds, "counts", lambda *_: math.sqrt(2) / 2),
+            (count_bounds, "cells", lambda *_: math.sqrt(2) / 2),
             (moment_bounds, "diameter", lambda columns: math.sqrt(2 * len(columns.widths))),
             (moment_bounds, "variances", lambda *_: 0.05),
         ],
