@@ -15,11 +15,11 @@ from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
 from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
-from solvers.data_access.meter import counting_on, split
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.partitioned import Partitioned
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.with_moments import counting_on, split
 from solvers.errors import RunFailed, Unsuitable
 from solvers.fitting import Fitted, Wish, fit
 from solvers.forecast import Forecast, forecast

@@ -10,7 +10,7 @@ from typing import ClassVar
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.data_access.data import Summed
-from solvers.data_access.meter import AbstractOracle, counting_on, split
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.problem import Problem
 
@@ -41,3 +41,18 @@ class AbstractWithMoments(AbstractOracle):
         """Return what was really answered, the moments first."""
         own = self._meter.transcript()
         return replace(own, queries=self._moments.transcript().queries + own.queries)
+
+
+def split(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
+    """Return the plan of the queries with these names, and the plan of all other queries."""
+    chosen = tuple(query for query in plan.queries if query.name in names)
+    remaining = tuple(query for query in plan.queries if query not in chosen)
+    return replace(plan, queries=chosen), replace(plan, queries=remaining)
+
+
+def counting_on(answered: Plan, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
+    """Return a callback that adds the answers of an earlier plan to the number that it is called with."""
+    if on_answer is None:
+        return None
+    count, report = sum(query.answers for query in answered.queries), on_answer
+    return lambda more: report(count + more)

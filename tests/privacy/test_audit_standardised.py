@@ -25,10 +25,10 @@ from solvers.audit.gaussian import ExactMeter, GaussianAttacker
 from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
-from solvers.data_access.meter import split
 from solvers.data_access.moment_sums import Limited, Residuals, Targets
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
+from solvers.data_access.with_moments import split
 from solvers.frame import Frame
 from solvers.losses import Absolute, Logistic, Loss, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
