@@ -18,8 +18,9 @@ from accounting.noise import draws
 from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import Reads, unfolded_rows
-from solvers.data_access.data import Data, Slots, Summed, Work
+from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import AbstractOracle
+from solvers.data_access.summed import Summed
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable

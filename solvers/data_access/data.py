@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,20 +44,6 @@ class Work(ABC):
     @abstractmethod
     def sum(self, data: "Data", rows: Slots) -> NDArray[Any]:
         """Return the sum over a piece: some slots of the data that are read at once."""
-
-
-class Summed(Protocol):
-    """Data of which sums can be computed: `Data`, or `partitioned.Partitioned`, whose records are on other machines."""
-
-    @property
-    def problem(self) -> Problem:
-        """The problem whose R and loss the records were mapped with."""
-
-    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
-        """Return the sum; see `Data.total`."""
-
-    def seen_by(self, problem: Problem) -> "Summed":
-        """Return the same records for another loss, or for another bound on prepared rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

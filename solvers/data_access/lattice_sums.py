@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from solvers.bounds import Reads
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data, Slots, Summed, Work
+from solvers.data_access.data import Data, Slots, Work
+from solvers.data_access.summed import Summed
 from solvers.data_access.unfolded import rows_of
 from solvers.problem import Problem
 from solvers.rounded import lattice_bits

@@ -15,7 +15,7 @@ from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation
-from solvers.data_access.data import Summed
+from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 

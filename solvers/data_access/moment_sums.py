@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import Reads
 from solvers.columns import Columns
-from solvers.data_access.data import Data, Slots, Summed, Work, listed
+from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.frames import in_frame
 from solvers.data_access.rows import entries_of, stored_numbers
+from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Softmax, Squared

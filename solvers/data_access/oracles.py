@@ -13,13 +13,14 @@ from accounting.plan import Plan
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.counting import CountingOracle
-from solvers.data_access.data import Data, Summed
+from solvers.data_access.data import Data
 from solvers.data_access.full_batch import FullBatchOracle
 from solvers.data_access.last_iterate import HiddenStepsOracle
 from solvers.data_access.lattice_sums import TabulatingAccess
 from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.summed import Summed
 from solvers.data_access.walk import WalkingOracle
 from solvers.data_access.weighted import WeightedOracle
 from solvers.data_access.with_moments import AbstractWithMoments

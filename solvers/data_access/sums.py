@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import FARTHEST
-from solvers.data_access.data import Data, Slots, Summed, Work, listed
+from solvers.data_access.data import Data, Slots, Work, listed
+from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.data_access.data import Summed
 from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.summed import Summed
 from solvers.problem import Problem
 
 

@@ -228,6 +228,7 @@ ASIDE = {
     "solvers.methods.slopes": "Limits and smoothing are functions of answers; the oracle makes noise for the limit.",
     "solvers.methods.run": "The module contains types and reads settings.",
     "solvers.oracles": "The module contains only types.",
+    "solvers.data_access.summed": "The module contains only types.",
     "solvers.kernels.digests": "Digests only name compiled files, and `test_kernels` computes them independently.",
     "accounting.errors": "The module contains only error classes.",
     "solvers.errors": "The module contains only error classes.",
