@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import GROUP, Reads, piece_rows
-from solvers.columns import Columns
-from solvers.data_access.rows import Stored, copied, emptied, entries_of, slices, stored_numbers
+from solvers.data_access.rows import Stored, copied, emptied, outside
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -184,20 +183,6 @@ def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> N
         total = np.array(part) if total is None else np.add(total, part, out=total)
     assert total is not None
     return total
-
-
-def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
-    """Return whether a number of each row lies outside its range, (n k,)."""
-    numbers, at = stored_numbers(records), records.positions[:-1][columns.is_number]
-    is_outside = np.zeros(len(numbers), dtype=np.bool_)
-    if len(records.entry_index):  # 0 is in every range
-        row, entry, values = entries_of(records, slice(0, len(numbers)))
-        is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
-        return np.bincount(row, is_beyond, minlength=len(numbers)) > 0
-    for rows in slices(len(numbers), len(at)):
-        x = numbers[rows][:, at]
-        is_outside[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
-    return is_outside
 
 
 def of_each(work: Callable[[_Piece], NDArray[Any]], pieces: Sequence[_Piece]) -> Iterator[NDArray[Any]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import unfolded_rows
+from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
 
@@ -127,6 +128,20 @@ def entries_of(
     entries = slice(ends[0], ends[-1])
     row_of = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     return row_of, records.entry_index[len(offsets) :][entries], records.entry_values[entries]
+
+
+def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
+    """Return whether a number of each row lies outside its range, (n k,)."""
+    numbers, at = stored_numbers(records), records.positions[:-1][columns.is_number]
+    is_outside = np.zeros(len(numbers), dtype=np.bool_)
+    if len(records.entry_index):  # 0 is in every range
+        row, entry, values = entries_of(records, slice(0, len(numbers)))
+        is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
+        return np.bincount(row, is_beyond, minlength=len(numbers)) > 0
+    for rows in slices(len(numbers), len(at)):
+        x = numbers[rows][:, at]
+        is_outside[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
+    return is_outside
 
 
 def code_bytes(codes: int) -> int:
