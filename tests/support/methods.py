@@ -177,8 +177,8 @@ def _measured(method: str, curves: Curves) -> Iterator[str]:
     own = measured.of(method, curves)
     if own:
         yield from ("## Measurements", "")
-        yield "Mean excess training risk at delta 1e-5, without tuning or a penalty"
-        yield "([measurement and scores](../benchmarks/ours.md)). Bold values exceed the best method by at most 11 %."
+        yield "Mean excess training risk at delta 1e-5, without tuning or a penalty ([measurement and"
+        yield "scores](../benchmarks/ours.md)). Bold values exceed the best method by at most 11 %."
         yield ""
         yield "| dataset | variant | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " |"
         yield "| --- | --- |" + " ---: |" * len(EPSILONS)
