@@ -88,17 +88,18 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
     Unsupported
         if no accountant covers the plan: it is empty, or delta is 0 and an answer is Gaussian.
     """
-    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)]
-    if not certificates:
+    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS]
+    epsilon, accountant = min(certificates, key=lambda certificate: certificate[0])
+    if not plan.queries or math.isinf(epsilon):
         raise Unsupported(
             "no accountant covers this plan at this delta: a plan needs a query, and Gaussian noise a positive delta"
         )
-    return min(certificates, key=lambda certificate: certificate[0])
+    return epsilon, accountant
 
 
 def _is_certified(plan: Plan, delta: float, epsilon: float) -> bool:
     """Return whether an accountant certifies the plan at epsilon and delta."""
-    return any(a.supports(plan, delta) and a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS)
+    return any(a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS)
 
 
 def _is_portable(queries: Sequence[Query]) -> bool:
@@ -210,13 +211,12 @@ class _Target:
 
     def confirmed(self, accountant: Accountant, plan: Plan) -> ReleasePlan:
         """Return the plan with its certificate; `CalibrationFailed` if the accountant's epsilon exceeds the target."""
-        delta = self.privacy.delta
-        if not accountant.supports(plan, delta):
-            raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
         epsilon = self.epsilon(accountant, plan)
+        if self.privacy.is_pure and math.isinf(epsilon):
+            raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
         if not epsilon <= self.privacy.epsilon:
             raise CalibrationFailed("the accountant did not confirm the noise that the search returned")
-        return ReleasePlan(plan, epsilon, delta, accountant.name, accountant.version)
+        return ReleasePlan(plan, epsilon, self.privacy.delta, accountant.name, accountant.version)
 
     def _share(self, accountant: _EpsilonBound) -> Callable[[float], float]:
         return lambda total: self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
@@ -239,7 +239,7 @@ def _search(target: _Target) -> ReleasePlan:
     if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
         # The profile of Gaussian answers is exact, so they need no search.
         return target.certified(GaussianAccountant(), target.gaussian_budget * (1 - _GAUSSIAN_MU_SQUARED_MARGIN))
-    if SingleUseAccountant().supports(plan, target.privacy.delta):
+    if SingleUseAccountant().profile(plan) is not None:
         return _search_single_use(target, plan)
     return _search_sampled(target)
 

@@ -45,12 +45,8 @@ class GaussianAccountant:
     name: ClassVar[str] = "exact_gaussian"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:
-        """Return whether delta is positive, there is a query and every query has a Gaussian bound."""
-        return delta > 0 and len(plan.queries) > 0 and plan.gdp_bound() is not None
-
     def epsilon(self, plan: AbstractComposition, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
+        """Return the epsilon certified for the plan at delta; infinite if delta is 0 or an answer has no such bound."""
         mu = plan.gdp_bound()
         return math.inf if mu is None else gauss_epsilon(mu, delta)
 
@@ -76,12 +72,12 @@ class PldAccountant:
     name: ClassVar[str] = "pld"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:
-        """Return whether each answer has a loss, delta is far above the FFT's error, and a fine, small grid exists."""
-        return bool(_grids(plan, delta, self.coarseness, earlier=self.earlier))
-
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
+        """Return the epsilon certified for the plan at delta.
+
+        It is infinite if an answer has no loss, if delta is not far above the FFT's error, or if the only grids that
+        are fine enough are too large.
+        """
         share, grids = self.error_share, _grids(plan, delta, self.coarseness, earlier=self.earlier)
         return max((guard.epsilon(_composed(grid), delta - share * grid.error) for grid in grids), default=math.inf)
 

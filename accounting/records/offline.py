@@ -12,7 +12,7 @@ from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.plan import AbstractComposition
 from accounting.privacy import Unit
-from accounting.records.chain import Entry, Head, verify_whole
+from accounting.records.chain import Entry, Head, check_heads
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json, event_to_json
@@ -36,8 +36,10 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
         with another unit, an external charge is less than the cost of its event, a session's charge is less than the
         cost of its plan, or, after its refund, of its recorded part; or a planned event does not fit the dataset.
     """
-    verify_whole(entries, heads)
+    if not entries or entries[0].sequence != 1:
+        raise LedgerInvalid("the chain must begin with its first entry")
     state = replay(entries)
+    check_heads(entries, heads)
     _check_prices(entries)
     return state
 

@@ -202,7 +202,7 @@ def _is_same(value: Any, derived: Any) -> bool:
 def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:
     """Return the certified epsilon, or None if the accountant does not cover the plan."""
     try:
-        epsilon = accountant.epsilon(plan, delta) if accountant.supports(plan, delta) else math.inf
+        epsilon = accountant.epsilon(plan, delta)
     except (AccountingError, ArithmeticError, ValueError):  # multipliers far from those of any plan
         return None
     return epsilon if math.isfinite(epsilon) else None
