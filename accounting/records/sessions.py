@@ -109,21 +109,8 @@ class Certificate:
     accountant_version: str
 
 
-def session_cost(rule: Filter, plan: SessionPlan) -> Cost:
-    """Return the cost of all uses of a plan, which is reserved; the slack's coordinate is 0.
-
-    Raises
-    ------
-    FilterMismatch
-        if an event has no curve in the filter's currency, such as Gaussian noise under `pure`.
-    BudgetExhausted
-        if the cost is larger than any budget.
-    """
-    return rule.cost(plan)
-
-
 def recorded_cost(rule: Filter, plan: SessionPlan, recorded: Sequence[int]) -> Cost:
-    """Return the cost of the recorded uses of a plan; 0 if there are none. Raises as `SessionPlan.recorded`."""
+    """Return the cost of the recorded uses of a plan; 0 if there are none. Raise as `SessionPlan.recorded`."""
     part = plan.recorded(recorded)
     return rule.cost(part) if part.events else rule.zero_cost
 
