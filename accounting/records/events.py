@@ -5,18 +5,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 
-from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from accounting.records.chain import MOST_ENTRIES, Head
 from accounting.records.documents import Sha256, Text
-from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
+from accounting.records.filters import CostField, FilterField
 
 SessionPolicy = Literal["refund", "no_refund", "refused"]
 
 _Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
 _Share = Annotated[float, Field(ge=0, le=1)]
-_Cost = Annotated[Cost, PlainValidator(cost_from_json), PlainSerializer(cost_to_json)]
-_Filter = Annotated[Filter, PlainValidator(filter_from_json), PlainSerializer(filter_to_json)]
 _Head = Annotated[Head, PlainValidator(Head.parse), PlainSerializer(str)]
 
 
@@ -42,7 +39,7 @@ class Opened(_Event):
 
     dataset: Text
     records: _Count
-    filter: _Filter
+    filter: FilterField
     family: Text | None = None
     unit: Unit | None = None
     neighbors: Relation = REPLACE_ONE
@@ -103,7 +100,7 @@ class Charged(_Event):
     """
 
     job: Text
-    cost: _Cost
+    cost: CostField
     guarantee: Privacy
     analyst: Text | None = None
     dataset: Text | None = None
@@ -125,7 +122,7 @@ class Refunded(_Event):
     """The refund of a job that never started; `whole` if its charge took the whole budget."""
 
     job: Text
-    cost: _Cost
+    cost: CostField
     whole: bool
 
 
@@ -158,7 +155,7 @@ class Cancelled(_Event):
 class Promised(_Event):
     """A new filter: any before the first charge, and only a larger one of the same orders after it."""
 
-    filter: _Filter
+    filter: FilterField
     by: Text
 
 
@@ -230,7 +227,7 @@ class External(_Event):
     dataset: Text
     label: Text
     event: dict[str, Any]
-    cost: _Cost
+    cost: CostField
     exceeds: bool
     by: Text
 
@@ -252,7 +249,7 @@ class Reserved(_Event):
     dataset: Text
     analyst: Text
     plan: list[dict[str, Any]]
-    cost: _Cost
+    cost: CostField
     guarantee: Privacy | None
     expires_at: Text
     share: _Share | None = None
@@ -271,7 +268,7 @@ class Settled(_Event):
 
     session: Text
     recorded: list[Annotated[int, Field(ge=0)]]
-    refund: _Cost
+    refund: CostField
     whole: bool
     reason: Literal["closed", "expired"]
 
