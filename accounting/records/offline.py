@@ -11,13 +11,12 @@ from typing import Any
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.plan import AbstractComposition
-from accounting.privacy import Unit
 from accounting.records.chain import Entry, Head, check_heads
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json, event_to_json
 from accounting.records.receipt import Receipt, Verification, plan_of, verify
-from accounting.records.recomputation import recompute_session, session_plan_of
+from accounting.records.recomputation import recompute_session, records_of, session_plan_of
 from accounting.records.replay import replay
 from accounting.records.sessions import SessionPlan, plan_from_json, plan_to_json
 from accounting.records.signing import Jwks
@@ -144,20 +143,15 @@ def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:
 
 def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:
     """Return whether the ledger has the receipt's dataset, with the same number of records and relation."""
-    registrations = (ledger[0].body | e.body for e in ledger if e.kind in ("opened", "joined"))
-    body = next((body for body in registrations if body["dataset"] == stated["dataset"]), {})
-    return bool(body) and _protected(body) == _protected(stated)
+    body = _registration(ledger, stated["dataset"])
+    is_same = bool(body) and body["neighbors"] == stated["neighbors"]
+    return is_same and records_of(body) == records_of(stated)
 
 
-def _protected(fields: dict[str, Any]) -> tuple[str, Unit, int | None]:
-    """Return the relation, the unit and n of a registration or a receipt."""
-    unit = _unit(fields)
-    return fields["neighbors"], unit, fields.get(f"{unit.name}s")
-
-
-def _unit(fields: dict[str, Any]) -> Unit:
-    """Return the unit of a registration or a receipt; rows if it names none."""
-    return Unit(**fields.get("unit", {}))
+def _registration(ledger: Sequence[Entry], dataset: str) -> dict[str, Any]:
+    """Return the body of a dataset's registration, with the neighbors of its ledger; empty if it is not registered."""
+    bodies = (ledger[0].body | entry.body for entry in ledger if entry.kind in ("opened", "joined"))
+    return next((body for body in bodies if body["dataset"] == dataset), {})
 
 
 def _check_prices(ledger: Sequence[Entry]) -> None:
@@ -167,7 +161,7 @@ def _check_prices(ledger: Sequence[Entry]) -> None:
     for entry in ledger:
         if entry.kind == "promised":
             rule = filter_from_json(entry.body["filter"])
-        elif entry.kind == "joined" and _unit(entry.body) != _unit(ledger[0].body):
+        elif entry.kind == "joined" and records_of(entry.body)[1] != records_of(ledger[0].body)[1]:
             raise LedgerInvalid(f"entry {entry.sequence} joins records of another unit than the ledger opened with")
         elif entry.kind == "external" and not _pays(rule, cost_from_json(entry.body["cost"]), _outside(ledger, entry)):
             raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
@@ -191,7 +185,7 @@ def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
         plan = plan_from_json(entry.body["plan"], ledger[0].body["neighbors"])
     except CodecError as error:
         raise LedgerInvalid(f"entry {entry.sequence} states no plan of a session") from error
-    if plan.misfit(*_records(ledger, entry.body["dataset"])) is not None:
+    if plan.misfit(*records_of(_registration(ledger, entry.body["dataset"]))) is not None:
         raise LedgerInvalid(f"entry {entry.sequence} plans an event that does not fit the records of its dataset")
     if entry.body["whole"]:
         stated = entry.body["epsilon"]
@@ -199,14 +193,6 @@ def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
         if recomputed is None or not recomputed.is_within(stated):
             raise LedgerInvalid(f"entry {entry.sequence} took the whole budget for a plan that costs more")
     return plan
-
-
-def _records(ledger: Sequence[Entry], dataset: str) -> tuple[int, Unit]:
-    """Return the number of records of a dataset of the ledger, and their unit."""
-    registrations = (entry.body for entry in ledger if entry.kind in ("opened", "joined"))
-    body = next(body for body in registrations if body["dataset"] == dataset)
-    unit = _unit(body)
-    return body[f"{unit.name}s"], unit
 
 
 def _less(cost: Cost, refund: Cost) -> Cost:
