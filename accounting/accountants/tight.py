@@ -222,10 +222,16 @@ def _typical_total(losses: Losses) -> float:
     return sum(mean for mean, _ in moments) + 12 * math.sqrt(sum(variance for _, variance in moments))
 
 
+@lru_cache(maxsize=32)
+def _masses(loss: Loss, interval: float) -> Masses:
+    """Return the loss's masses, which the last stage of a search and its certificate share."""
+    return loss.masses(interval)
+
+
 @lru_cache(maxsize=2)
 def _composed(grid: _Grid) -> Any:
     """Return the pmf of the sum of all losses."""
-    return guard.compose([(guard.pessimistic_pmf(*loss.masses(grid.interval)), count) for loss, count in grid.losses])
+    return guard.compose([(guard.pessimistic_pmf(*_masses(loss, grid.interval)), count) for loss, count in grid.losses])
 
 
 def _approximate_epsilon(grid: _Grid, delta: float) -> float:
@@ -234,7 +240,7 @@ def _approximate_epsilon(grid: _Grid, delta: float) -> float:
     size = fft.next_fast_len(2 * math.ceil(reach / grid.interval), real=True)
     spectrum, log_finite = np.ones(size // 2 + 1, dtype=complex), 0.0
     for loss, count in grid.losses:
-        _, lowest, masses, infinity = loss.masses(grid.interval)
+        _, lowest, masses, infinity = _masses(loss, grid.interval)
         wrapped = np.bincount((lowest + np.arange(len(masses))) % size, weights=masses, minlength=size)
         spectrum *= fft.rfft(wrapped) ** count
         log_finite += count * math.log1p(-min(infinity, 0.5))  # beyond 0.5 no delta is met

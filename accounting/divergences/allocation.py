@@ -180,6 +180,7 @@ def _known_slots(c: float, q: float, epsilon: float, is_ordered: bool) -> float:
     return max(0.0, q * plus - gamma * q * minus - (gamma - 1) * (1 - q) * base) + 4e-15 * plus
 
 
+@lru_cache(maxsize=256)
 def knots(
     mechanism: Allocation, noise_multiplier: float, search: Search | None = None, relation: Relation = REPLACE_ONE
 ) -> Knots:
@@ -187,11 +188,6 @@ def knots(
 
     In a search it is near that pair, and it is not a bound.
     """
-    return _knots(mechanism, noise_multiplier, search, relation)
-
-
-@lru_cache(maxsize=256)
-def _knots(mechanism: Allocation, noise_multiplier: float, search: Search | None, relation: Relation) -> Knots:
     step = 0.3 * typical_deviation(mechanism, noise_multiplier, relation)
     hints = slot_sums.SearchHints(begins_with_last=search == "about") if search else None
 
@@ -238,7 +234,7 @@ def conditioned_rdp(
     """
     if 1 / noise_multiplier > _LARGEST_SHIFT:
         return None
-    epsilons, masses, infinity = knots(mechanism, noise_multiplier, relation=relation)
+    epsilons, masses, infinity = knots(mechanism, noise_multiplier, None, relation)
     losses = np.concatenate([-epsilons[:0:-1], epsilons])
     upper = np.concatenate([masses[1, :0:-1], masses[0]])
     beyond = infinity + np.append(np.cumsum(upper[::-1])[::-1][1:], 0.0)  # P(loss above this one)

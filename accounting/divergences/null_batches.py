@@ -147,7 +147,17 @@ class NullBatchLoss:
         return count * min(self.spread, q * c * c / 2), count * min(self.spread, q * c * (1 + c) ** 3)
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self.q, self.c, self.mirrored, interval)
+        q, c = self.q, self.c
+        losses = [np.arange(0, math.ceil(largest / interval) + 1) * interval for largest in _largest(q, c)]
+        # w = e^(c y) solves q (w - 1) = (e^l - 1)(q + (1-q) e^(-c^2) / w), so w = e^l (1 + sqrt(1 + u)) / 2
+        u = 4 * (1 - q) / q * math.exp(-c * c) * np.exp(-losses[0]) * -np.expm1(-losses[0])
+        first = (losses[0] + np.log1p(u / (2 * (1 + np.sqrt(1 + u))))) / c
+        second = np.log1p(np.expm1(losses[1]) / q) / c
+        sides = (
+            _side(first, (-c / 2, q), (c / 2, q), (1.5 * c, 1 - q)),
+            _side(second, (-c / 2, q), (c / 2, q), (c / 2, 1 - q)),
+        )
+        return two_sided(interval, *(sides[::-1] if self.mirrored else sides), (1 - q) * (_erf(c) + _erf(3 * c)) / 2)
 
 
 def _largest(q: float, c: float) -> tuple[float, float]:
@@ -156,20 +166,6 @@ def _largest(q: float, c: float) -> tuple[float, float]:
     second = reach(q, c) - 0.5 * c
     under = q + (1 - q) * math.exp(-c * first - c * c)
     return math.log1p(q * math.expm1(c * first) / under), math.log1p(q * math.expm1(c * second))
-
-
-@lru_cache(maxsize=16)
-def _masses(q: float, c: float, mirrored: bool, interval: float) -> Masses:
-    losses = [np.arange(0, math.ceil(largest / interval) + 1) * interval for largest in _largest(q, c)]
-    # w = e^(c y) solves q (w - 1) = (e^l - 1)(q + (1-q) e^(-c^2) / w), so w = e^l (1 + sqrt(1 + u)) / 2
-    u = 4 * (1 - q) / q * math.exp(-c * c) * np.exp(-losses[0]) * -np.expm1(-losses[0])
-    first = (losses[0] + np.log1p(u / (2 * (1 + np.sqrt(1 + u))))) / c
-    second = np.log1p(np.expm1(losses[1]) / q) / c
-    sides = (
-        _side(first, (-c / 2, q), (c / 2, q), (1.5 * c, 1 - q)),
-        _side(second, (-c / 2, q), (c / 2, q), (c / 2, 1 - q)),
-    )
-    return two_sided(interval, *(sides[::-1] if mirrored else sides), (1 - q) * (_erf(c) + _erf(3 * c)) / 2)
 
 
 def _side(y: Vector, upper: tuple[float, float], lower: tuple[float, float], both: tuple[float, float]) -> Side:

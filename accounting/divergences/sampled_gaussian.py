@@ -134,27 +134,22 @@ class SampledLoss:
         return count * min(chi, self.q * c * c / 2), count * min(chi, self.q * c * c * (1 + c * c))
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self, interval)
+        """Return the masses of the cells of ln r from its infimum to its value at `reach`, in rising order."""
+        q, c = self.q, self.c
+        ends = math.floor(math.log1p(-q) / interval), math.ceil(_largest(q, c) / interval)
+        x = _quantile(np.arange(ends[0], ends[1] + 1) * interval, q, c)
+        base = mass(x[:-1], x[1:])
+        shifted = mass(x[:-1] - c, x[1:] - c)
+        mixed, beyond = (1 - q) * base + q * shifted, float(ndtr(-x[-1]))
+        if self.mirrored:
+            return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))
+        below = (1 - q) * float(ndtr(x[0])) + q * float(ndtr(x[0] - c))
+        return connect_the_dots(interval, ends[0], mixed, base, below, (1 - q) * beyond + q * float(ndtr(c - x[-1])))
 
 
 def _largest(q: float, c: float) -> float:
     """Return the largest loss on the grid, at `reach`."""
     return math.log1p(q * math.expm1(min(c * reach(q, c) - c * c / 2, 600.0)))
-
-
-@lru_cache(maxsize=16)
-def _masses(loss: SampledLoss, interval: float) -> Masses:
-    """Return the masses of the cells of ln r from its infimum to its value at `reach`, in rising order of the loss."""
-    q, c = loss.q, loss.c
-    ends = math.floor(math.log1p(-q) / interval), math.ceil(_largest(q, c) / interval)
-    x = _quantile(np.arange(ends[0], ends[1] + 1) * interval, q, c)
-    base = mass(x[:-1], x[1:])
-    shifted = mass(x[:-1] - c, x[1:] - c)
-    mixed, beyond = (1 - q) * base + q * shifted, float(ndtr(-x[-1]))
-    if loss.mirrored:
-        return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))
-    below = (1 - q) * float(ndtr(x[0])) + q * float(ndtr(x[0] - c))
-    return connect_the_dots(interval, ends[0], mixed, base, below, (1 - q) * beyond + q * float(ndtr(c - x[-1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,25 +182,21 @@ class OppositeLoss:
         return count * min(chi, 2 * self.q * self.c**2), count * min(chi, 4 * self.q * self.c**2 * (1 + self.c**2))
 
     def masses(self, interval: float) -> Masses:
-        return _opposite_masses(self.q, self.c, interval)
+        """Return the masses of ln P/Q at x ~ P, Q the mirror image of P; it is odd and grows in x."""
+        q, c = self.q, self.c
+        # At the loss e, w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
+        e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
+        x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
+        base = mass(x[:-1], x[1:])
+        plus = mass(x[:-1] - c, x[1:] - c)
+        minus = mass(x[:-1] + c, x[1:] + c)
+        beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
+        beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
+        side = Side((1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)
+        return two_sided(interval, side, side)
 
 
 def _opposite_largest(q: float, c: float) -> float:
     """Return the largest loss on the grid, at `reach`."""
     x = reach(q, c)
     return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
-
-
-@lru_cache(maxsize=16)
-def _opposite_masses(q: float, c: float, interval: float) -> Masses:
-    """Return the masses of ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; it is odd and grows in x."""
-    # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
-    e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
-    x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
-    base = mass(x[:-1], x[1:])
-    plus = mass(x[:-1] - c, x[1:] - c)
-    minus = mass(x[:-1] + c, x[1:] + c)
-    beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
-    beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
-    side = Side((1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)
-    return two_sided(interval, side, side)

@@ -112,26 +112,22 @@ class WithoutReplacementLoss:
         return count * min(self.spread, q * mu * mu / 2), count * min(self.spread, q * mu * (1 + mu) ** 3)
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self.q, self.mu, interval)
+        """Return the masses: (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q at ln r, exchanged at -ln r."""
+        q, mu = self.q, self.mu
+        e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
+        x = np.log1p(np.expm1(e) / q) / mu + mu / 2
+        lower = mass(x[:-1], x[1:])
+        shifted = mass(x[:-1] - mu, x[1:] - mu)
+        beyond_q = float(ndtr(-x[-1]))
+        beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
+        zero = (1 - q) * float(erf(mu / math.sqrt(8)))
+        side = Side((1 - q) * lower + q * shifted, lower, beyond_p, beyond_q)
+        return two_sided(interval, side, side, zero)
 
 
 def _largest(q: float, mu: float) -> float:
     """Return the largest loss on the grid, at `reach`."""
     return math.log1p(q * math.expm1(mu * (reach(q, mu) - mu / 2)))
-
-
-@lru_cache(maxsize=16)
-def _masses(q: float, mu: float, interval: float) -> Masses:
-    """Return the masses: (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q at ln r, exchanged at -ln r."""
-    e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
-    x = np.log1p(np.expm1(e) / q) / mu + mu / 2
-    lower = mass(x[:-1], x[1:])
-    shifted = mass(x[:-1] - mu, x[1:] - mu)
-    beyond_q = float(ndtr(-x[-1]))
-    beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
-    zero = (1 - q) * float(erf(mu / math.sqrt(8)))
-    side = Side((1 - q) * lower + q * shifted, lower, beyond_p, beyond_q)
-    return two_sided(interval, side, side, zero)
 
 
 @dataclass(frozen=True, slots=True)
