@@ -11,17 +11,14 @@ from functools import lru_cache, partial
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from accounting.divergences import few_slots, polygon, sampled_gaussian, slot_doubling, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
-from accounting.divergences.losses import Search
+from accounting.divergences.losses import Search, Vector
 from accounting.divergences.polygon import Knots
 from accounting.divergences.spline import spline
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
-
-Vector = NDArray[np.float64]
 
 _ROUNDING = 1 + 1e-6
 _KNOT_FALLS = (0.2, 0.5)  # growth of -ln of the profile from knot to knot, in its body and its tail

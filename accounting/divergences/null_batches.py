@@ -16,13 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, ndtr
 
-from accounting.divergences.losses import Masses, Side, mass, reach, two_sided
-from accounting.divergences.quadrature import legendre
-
-Vector = NDArray[np.float64]
+from accounting.divergences.losses import Masses, Side, Vector, mass, reach, two_sided
+from accounting.divergences.quadrature import log_sum, panels
 
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
 _REACH = 15.0  # standard deviations past 2 (a + 2) c, beyond which the integrand falls faster than e^(-t^2/2)
@@ -76,12 +73,9 @@ def _renyi(q: float, c: float, order: float) -> float:
     With x_i = U_i / L_i - 1 and g_s(x) = (1 + x)^s - 1 - s x, which is not negative, e^((a-1) D_a) - 1 is the integral
     of L1 g_a(x_1) + L2 g_(1-a)(x_2). The other order of neighbors never has more.
     """
-    nodes, weights = legendre()
     span = 2 * (order + 2) * c + _REACH
-    edges = np.linspace(0.0, span, math.ceil(2 * span) + 1)
-    half = (edges[1] - edges[0]) / 2
-    y = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
-    base = np.log(half * weights) - (y + c / 2) ** 2 / 2 - math.log(2 * math.pi) / 2  # ln L2, with the weight
+    y, log_weights = panels(0.0, span, math.ceil(2 * span))
+    base = log_weights - (y + c / 2) ** 2 / 2 - math.log(2 * math.pi) / 2  # ln L2, with the weight
     relative = q + (1 - q) * np.exp(-c * y - c * c)  # L1 / L2
     is_large = c * y > _LARGEST_EXPONENT
     gain = q * np.expm1(np.where(is_large, 0.0, c * y))  # (U2 - L2) / L2
@@ -89,9 +83,7 @@ def _renyi(q: float, c: float, order: float) -> float:
         np.where(is_large, math.log(q) + c * y - np.log(under), np.log1p(gain / under)) for under in (relative, 1.0)
     )
     terms = np.stack([_log_excess(order, first) + np.log(relative), _log_excess(1 - order, second)]) + base
-    peak = float(terms.max())
-    total = peak + math.log(float(np.exp(terms - peak).sum()))
-    return float(np.logaddexp(0.0, total)) / (order - 1)
+    return float(np.logaddexp(0.0, log_sum(terms))) / (order - 1)
 
 
 def _log_excess(power: float, loss: Vector) -> Vector:

@@ -4,12 +4,10 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from accounting.divergences.losses import Vector
 from accounting.divergences.roots import brent
 from accounting.privacy import REPLACE_ONE, Relation
-
-Vector = NDArray[np.float64]
 
 LARGEST_RUN_EPSILON = 3.0  # the largest epsilon of a run on a bootstrap sample
 _MOST_COPIES = 200  # a row drawn more often changes the sum by less than e^(3 * 201) / 201! < 1e-100

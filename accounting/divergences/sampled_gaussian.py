@@ -12,16 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from accounting.divergences.losses import Masses, Side, connect_the_dots, mass, reach, two_sided
-from accounting.divergences.quadrature import legendre
-
-Vector = NDArray[np.float64]
+from accounting.divergences.losses import Masses, Side, Vector, connect_the_dots, mass, reach, two_sided
+from accounting.divergences.quadrature import log_sum, panels
 
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
 _FEWEST_PIECES = 40
@@ -52,11 +48,9 @@ def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
 
 def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     """Return the divergence by Gauss-Legendre quadrature; the larger one if both orders differ."""
-    nodes, weights = legendre()
-    edges = np.linspace(-2 * order * c - _TAIL_STDS, 2 * order * c + _TAIL_STDS, _pieces(order, c) + 1)
-    half = (edges[1] - edges[0]) / 2
-    x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
-    log_weight = np.log(half * weights) - x * x / 2 - math.log(2 * math.pi) / 2
+    reached = 2 * order * c + _TAIL_STDS
+    x, log_weights = panels(-reached, reached, _pieces(order, c))
+    log_weight = log_weights - x * x / 2 - math.log(2 * math.pi) / 2
     log_p = _log_mixture(q, c, x)
     if opposite:
         return _log_moment(log_p, _log_mixture(q, c, -x), order, log_weight) / (order - 1)
@@ -79,8 +73,7 @@ def _log_moment(log_p: Vector, log_n: Vector, order: float, log_weight: Vector) 
     moment = math.log1p(max(float(np.sum(excess * np.exp(log_weight))), 0.0))
     if is_large.any():  # p^a n^(1-a) - a p + (a-1) n, less its negative term
         terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[is_large] + log_weight[is_large]
-        peak = float(terms.max())
-        moment = float(np.logaddexp(moment, peak + math.log(float(np.sum(np.exp(terms - peak))))))
+        moment = float(np.logaddexp(moment, log_sum(terms)))
     return moment
 
 
@@ -100,7 +93,7 @@ def hockey_stick(q: float, c: float, epsilon: float) -> float:
     return max(forward, backward, 0.0) + _ROUNDING * (shifted + float(ndtr(below)))
 
 
-def _quantile(loss: NDArray[Any], q: float, c: float) -> Vector:
+def _quantile(loss: Vector, q: float, c: float) -> Vector:
     """Return x with ln r(x) = loss, or -inf if r is larger everywhere."""
     over = np.expm1(loss) / q
     inside = np.log1p(np.where(over > -1, over, 0.0)) / c + c / 2

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.divergences.losses import GaussianLoss, Loss, Search
+from accounting.divergences.losses import Vector as Vector
 from accounting.divergences.pure_loss import PureLoss
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, Unit
 
-Vector = NDArray[np.float64]
 Event = dict[str, Any]
 """The operations on the data, as a JSON value with dp-accounting's names.
 

@@ -19,7 +19,8 @@ from accounting.divergences.selection import BestOf, BestOfProfile
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
-from accounting.noise import Noise, coins
+from accounting.noise import Noise
+from accounting.noise.draws import heads
 from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
@@ -73,8 +74,8 @@ class Selection(AbstractUnsampled):
         """Return the index of the best score whose coin shows heads, the last one of several, shape (1,)."""
         if value.ndim != 1 or not len(value) or np.isnan(value).any():
             raise OutOfRange("scores must be a non-empty vector of numbers without NaN")
-        heads = coins.heads(noise, len(value))
-        ranks = np.where(heads, 1 + np.lexsort((np.arange(len(value)), value)).argsort(), 0)
+        coins = heads(noise, len(value))
+        ranks = np.where(coins, 1 + np.lexsort((np.arange(len(value)), value)).argsort(), 0)
         return np.array([float(ranks.argmax())])
 
     @property

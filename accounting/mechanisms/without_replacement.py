@@ -24,7 +24,7 @@ from scipy.special import erf, ndtr
 from accounting.divergences import null_batches
 from accounting.divergences.losses import Masses, Side, mass, reach, two_sided
 from accounting.divergences.null_batches import NullBatchLoss, null_spread, spread
-from accounting.divergences.quadrature import legendre
+from accounting.divergences.quadrature import log_sum, panels
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
@@ -45,18 +45,14 @@ def _renyi(q: float, mu: float, order: float) -> float:
 
     With l = ln r the bracket is (1 - e^-(a-1)l) (e^(al) - 1), a product of positive factors, so nothing cancels.
     """
-    nodes, weights = legendre()
     span = (order + 2) * mu + _REACH
-    edges = np.linspace(0.0, span, math.ceil(2 * span) + 1)
-    half = (edges[1] - edges[0]) / 2
-    y = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes  # x - mu/2, positive where r > 1
+    y, log_weights = panels(0.0, span, math.ceil(2 * span))  # y = x - mu/2, positive where r > 1
     # ln(1 + q (e^(mu y) - 1)); beyond e^600 it is ln q + mu y in floats
     is_large = mu * y > 600
     loss = np.where(is_large, math.log(q) + mu * y, np.log1p(q * np.expm1(np.where(is_large, 0.0, mu * y))))
     bracket = np.log(-np.expm1(-(order - 1) * loss)) + order * loss + np.log(-np.expm1(-order * loss))
-    terms = bracket + np.log(half * weights) - (y + mu / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
-    peak = float(terms.max())
-    total = peak + math.log(float(np.sum(np.exp(terms - peak))))
+    terms = bracket + log_weights - (y + mu / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
+    total = log_sum(terms)
     return float(np.logaddexp(0.0, total)) / (order - 1) if total > -30 else math.exp(total) / (order - 1)
 
 

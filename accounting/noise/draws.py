@@ -20,10 +20,7 @@ def uniform_below(noise: Noise, total: int) -> int:
     bits = (total - 1).bit_length()
     count = (bits + 63) // 64
     while True:
-        drawn = 0
-        for word in noise.words(count):
-            drawn = (drawn << 64) | int(word)
-        drawn >>= 64 * count - bits
+        drawn = integer(noise, count) >> 64 * count - bits
         if drawn < total:
             return drawn
 
@@ -31,6 +28,17 @@ def uniform_below(noise: Noise, total: int) -> int:
 def integer(noise: Noise, words: int) -> int:
     """Return a uniform integer of 64 bits for each of `words` words."""
     return int.from_bytes(noise.words(words).tobytes(), "little")
+
+
+def heads(noise: Noise, count: int) -> NDArray[np.bool_]:
+    """Return `count` fair coins of one bit each, all drawn again until one shows heads."""
+    if count < 1:
+        raise OutOfRange("count must be at least 1")
+    while True:
+        words = noise.words((count + 63) // 64).astype("<u8")
+        coins = np.unpackbits(words.view(np.uint8), bitorder="little")[:count].astype(bool)
+        if coins.any():
+            return coins
 
 
 def uniform_indices(noise: Noise, count: int, limit: int) -> NDArray[np.int64]:

@@ -118,7 +118,7 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
     ReceiptInvalid
         if the signature is not such a JWS, the document has no canonical form, or `trusted` is not a JWK Set.
     """
-    kid = _kid(signature, kind)
+    kid = named_key(signature, kind)
     try:
         payload = canonical(document)
     except CodecError as error:
@@ -137,15 +137,23 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
     return "no trusted key made this signature"
 
 
-def named_key(signature: Any) -> str:
-    """Return the thumbprint of the key that a receipt's signature names, which `check_json` verifies.
+def named_key(signature: Any, kind: Kind = RECEIPT) -> str:
+    """Return the thumbprint of the key that a signature names, which `check_json` verifies.
 
     Raises
     ------
     ReceiptInvalid
-        if it is not a signature of a receipt.
+        if it is not a signature of this kind.
     """
-    return _kid(signature, RECEIPT)
+    if not isinstance(signature, str) or len(signature) > 2 * MOST_PAYLOAD_BYTES or signature.count(".") != 2:
+        raise ReceiptInvalid("the signature must be a compact JWS")
+    try:
+        header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
+    except ValueError as error:  # of base64, of UTF-8, and CodecError
+        raise ReceiptInvalid("the signature's header must have alg, kid and typ, and nothing else") from error
+    if header["alg"] != ALGORITHM or header["typ"] != kind or not isinstance(header["kid"], str):
+        raise ReceiptInvalid(f'the signature\'s header must have alg "{ALGORITHM}" and typ "{kind}"')
+    return str(header["kid"])
 
 
 def sign_message(message: bytes, key: SigningKey) -> bytes:
@@ -174,18 +182,6 @@ def signed_by(message: bytes, signature: bytes, trusted: Any) -> bool:
             public.verify(signature, message)
             return message.count(b".") >= 2
     return False
-
-
-def _kid(signature: Any, kind: Kind) -> str:
-    if not isinstance(signature, str) or len(signature) > 2 * MOST_PAYLOAD_BYTES or signature.count(".") != 2:
-        raise ReceiptInvalid("the signature must be a compact JWS")
-    try:
-        header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
-    except ValueError as error:  # of base64, of UTF-8, and CodecError
-        raise ReceiptInvalid("the signature's header must have alg, kid and typ, and nothing else") from error
-    if header["alg"] != ALGORITHM or header["typ"] != kind or not isinstance(header["kid"], str):
-        raise ReceiptInvalid(f'the signature\'s header must have alg "{ALGORITHM}" and typ "{kind}"')
-    return str(header["kid"])
 
 
 def _key_list(document: Any) -> list[dict[str, Any]]:
