@@ -68,9 +68,9 @@ def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = R
     CalibrationFailed
         if no accountant covers the target, such as a Gaussian answer at delta = 0.
     """
-    largest = math.inf if _is_portable(queries) else LARGEST_PORTABLE_EPSILON
-    if privacy.epsilon <= largest * (1 + _PORTABILITY_MARGIN):
-        return _calibrate(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, largest)), relation)
+    portable = math.inf if _is_portable(queries) else LARGEST_PORTABLE_EPSILON
+    if privacy.epsilon <= portable * (1 + _PORTABILITY_MARGIN):
+        return _calibrate(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, portable)), relation)
     target = Privacy(privacy.epsilon / (1 + _PORTABILITY_MARGIN), privacy.delta)
     strict = replace(target, delta=max(privacy.delta / _DELTA_MARGIN_FACTOR, DELTA_RANGE[0]))
     release = _calibrate(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
@@ -128,12 +128,12 @@ def _calibrate(
 
 @dataclass(frozen=True, slots=True)
 class _EpsilonByDelta:
-    """An approximate epsilon of one use, right where it is the target: delta falls like a power of epsilon."""
+    """An approximate epsilon of one use, from its delta at the target epsilon; it is exact if it is the target."""
 
     privacy: Privacy
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the target epsilon times the root of (delta at that epsilon) / delta."""
+        """Return the target epsilon times the root of (delta at that epsilon) / delta, as delta falls like a power."""
         target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
         return math.inf if profile is None else target * math.sqrt(profile(target, delta) / delta)
 

@@ -62,9 +62,8 @@ class Allocation(Protocol):
 def searched_delta(
     mechanism: Allocation, noise_multiplier: float, epsilon: float, delta: float, relation: Relation = REPLACE_ONE
 ) -> float:
-    """Return an upper bound on H_gamma as `hockey_stick` does, not close to it where it is far below delta."""
-    enough = _FAR_BELOW * delta
-    return hockey_stick(mechanism, noise_multiplier, epsilon, relation, enough=enough)
+    """Return the bound of `hockey_stick`, which need not be close to H_gamma if it is far below delta."""
+    return hockey_stick(mechanism, noise_multiplier, epsilon, relation, enough=_FAR_BELOW * delta)
 
 
 def hockey_stick(
@@ -240,9 +239,9 @@ def conditioned_rdp(
         return None
     end = int(cuts[0]) + 1
     a = np.asarray(orders, dtype=float)
-    log_kept = math.log1p(-float(beyond[end - 1]) * _ROUNDING)
+    log_remaining = math.log1p(-float(beyond[end - 1]) * _ROUNDING)
     moments = logsumexp(np.outer(a - 1, losses[:end]), b=upper[:end], axis=1)
-    return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
+    return np.asarray(np.maximum((moments - a * log_remaining) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 
 
 def typical_deviation(mechanism: Allocation, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float:

@@ -77,7 +77,7 @@ class Exponential(AbstractUnsampled):
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """Return the index of the choice among the scores `value`, shape (1,)."""
-        return np.array([float(_chosen_index(weights(value, noise_multiplier, bound), noise))])
+        return np.array([float(chosen_index(weights(value, noise_multiplier, bound), noise))])
 
 
 def weights(scores: Vector, noise_multiplier: float, bound: float) -> Vector:
@@ -116,7 +116,7 @@ def _powers(rate: float) -> Vector:
     return table
 
 
-def _chosen_index(shares: Vector, noise: Noise) -> int:
+def chosen_index(shares: Vector, noise: Noise) -> int:
     """Return the j with E_(j-1) <= floor(u E / 2^192) < E_j, E_j = 2^133 (w_1 + ... + w_j), E the last, u of 192 bits.
 
     Every share is cut into limbs, every sum is carried, and every sum is compared.

@@ -11,6 +11,7 @@ from accounting.records.documents import canonical, fields, integer, parse, text
 
 GENESIS = "0" * 64
 MOST_ENTRIES = 2**53 - 1
+_FIELDS = ("sequence", "kind", "body", "previous_hash", "hash")
 _HEAD = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 
 
@@ -64,18 +65,12 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         """Return `{sequence, kind, body, previous_hash, hash}`."""
-        return {
-            "sequence": self.sequence,
-            "kind": self.kind,
-            "body": self.body,
-            "previous_hash": self.previous_hash,
-            "hash": self.hash,
-        }
+        return {name: getattr(self, name) for name in _FIELDS}
 
     @staticmethod
     def from_json(document: Any) -> "Entry":
         """Return the entry that `to_json` wrote, with its hash not checked. Raise `CodecError` for anything else."""
-        node = fields(document, ("sequence", "kind", "body", "previous_hash", "hash"), "an entry")
+        node = fields(document, _FIELDS, "an entry")
         if not isinstance(node["body"], dict):
             raise CodecError("an entry's body must be an object")
         return Entry(

@@ -155,9 +155,9 @@ def share(state: LedgerState, cost: Cost) -> float:
 
 
 def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
-    """Return the state after an event, still at the last entry before it; raises as `advance`.
+    """Return the state after an event, without an entry for it, so still at the last entry before; raise as `advance`.
 
-    A verifier that has hashed an entry already compares it with `described` instead of hashing it again.
+    A verifier has the entry already. It compares that with `described`, and hashes no new one.
     """
     if isinstance(event, events.Opened):
         if state is not None:

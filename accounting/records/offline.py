@@ -94,7 +94,7 @@ def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged less than the receipt states"
     if any(charge.body.get(name, value) != value for name, value in names.items()):
         return "the ledger charged another analyst, dataset or method"
-    if _is_another(stated.get("share"), charge.body.get("share")):
+    if _differ(stated.get("share"), charge.body.get("share")):
         return "the ledger charged another share of the budget"
     if not _has_profile(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
@@ -119,12 +119,12 @@ def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     charged = reserved.body.get("share")
     if any(refund):
         charged = share(replay(ledger[: settled.sequence]), _less(cost_from_json(reserved.body["cost"]), refund))
-    if _is_another(stated.get("share"), charged):
+    if _differ(stated.get("share"), charged):
         return "the ledger charged another share of the budget"
     return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
 
 
-def _is_another(stated: float | None, charged: float | None) -> bool:
+def _differ(stated: float | None, charged: float | None) -> bool:
     """Return whether both shares are known and differ."""
     return None not in (stated, charged) and stated != charged
 

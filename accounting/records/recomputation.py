@@ -58,7 +58,7 @@ def recompute(receipt: Receipt) -> Recomputation:
         _check_records(receipt, run)
     if not _is_same(receipt["event"], plan.event()):
         raise ReceiptInvalid("event: the queries and the event tree differ, but the tree must follow from the queries")
-    best = _least(plan, receipt["epsilon"], receipt["delta"])
+    best = recompute_plan(plan, receipt["epsilon"], receipt["delta"])
     if best is None:
         raise ReceiptInvalid("queries: no accountant covers these queries at this delta")
     return best
@@ -108,10 +108,12 @@ def recompute_session(
         return None
     best = Recomputation(sums.epsilon, sums.accountant)
     queries = None if sums_only else plan.queries()
-    return best if queries is None else _least(queries, stated, delta, best)
+    return best if queries is None else recompute_plan(queries, stated, delta, best)
 
 
-def _least(plan: "Plan", stated: float, delta: float, best: Recomputation | None = None) -> Recomputation | None:
+def recompute_plan(
+    plan: "Plan", stated: float, delta: float, best: Recomputation | None = None
+) -> Recomputation | None:
     """Return the first bound of the accountants within the stated epsilon, or the smallest; None if there is none."""
     from accounting.accountants import ACCOUNTANTS, PldAccountant
     from accounting.accountants.tight import VERIFIED_ERROR_SHARE

@@ -214,7 +214,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _write(path: Path, key: SigningKey, replacing: bool) -> None:
-    """Write the key to a synced file of mode 0600, then give it the name; an old file stays without `replacing`."""
+    """Write the key to a synced file of mode 0600, then rename that to `path`; unless `replacing`, keep an old file."""
     document = {"keys": [_export(key.private, private=True), *(_export(k) for k in key.retired)]}
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -18,7 +18,7 @@ from accounting.divergences import laplace, randomized_response
 from accounting.errors import BudgetExhausted, CalibrationFailed, FilterMismatch, OutOfRange, Unsupported
 from accounting.filter import UNIT, Filter
 from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
-from accounting.mechanisms.exponential import _chosen_index, weights
+from accounting.mechanisms.exponential import chosen_index, weights
 from accounting.noise import Noise
 from accounting.noise.draws import uniform_below
 from accounting.noise.lattice import Lattice
@@ -262,13 +262,13 @@ def test_a_choice_is_where_the_draw_falls_in_the_exact_sum() -> None:
             if 0 <= u < 2**192:
                 words = [u >> 64 * k & 2**64 - 1 for k in range(3)]
                 expected = sum(e * 2**133 <= math.floor(ends[-1] * 2**133 * u / 2**192) for e in ends)
-                assert _chosen_index(shares, Noise(ScriptedBits(words))) == expected
-    assert _chosen_index(shares, Noise(ScriptedBits([2**64 - 1] * 3))) == 79
+                assert chosen_index(shares, Noise(ScriptedBits(words))) == expected
+    assert chosen_index(shares, Noise(ScriptedBits([2**64 - 1] * 3))) == 79
 
 
 def test_the_longest_list_of_the_largest_weights_does_not_overflow() -> None:
-    assert _chosen_index(np.ones(1 << 18), Noise(ScriptedBits([2**64 - 1] * 3))) == (1 << 18) - 1
-    assert _chosen_index(np.full(1 << 18, 1 - 2.0**-53), Noise(ScriptedBits([0, 0, 1 << 63]))) == 1 << 17
+    assert chosen_index(np.ones(1 << 18), Noise(ScriptedBits([2**64 - 1] * 3))) == (1 << 18) - 1
+    assert chosen_index(np.full(1 << 18, 1 - 2.0**-53), Noise(ScriptedBits([0, 0, 1 << 63]))) == 1 << 17
 
 
 WORST = (np.zeros(512), np.arange(512.0), np.r_[0.0, np.full(511, 1e200)], np.linspace(0, 1e-5, 512))
@@ -282,7 +282,7 @@ def test_every_list_of_scores_costs_the_same_operations() -> None:
         Exponential().perturb(scores, 2.0, 0.5, Noise(ScriptedBits([1, 2, 1 << 63])))
 
     def place(shares: NDArray[np.float64]) -> None:
-        _chosen_index(shares, Noise(ScriptedBits([1, 2, 1 << 63])))
+        chosen_index(shares, Noise(ScriptedBits([1, 2, 1 << 63])))
 
     first = WORST[0]
     shares = [weights(scores, 2.0, 0.5) for scores in WORST]

@@ -33,7 +33,7 @@ from accounting.mechanisms import (
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import Relation
-from accounting.records.recomputation import _least
+from accounting.records.recomputation import recompute_plan
 
 Vector = NDArray[np.floating[Any]]
 Law = tuple[Vector, Vector]
@@ -374,6 +374,6 @@ def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
     assert rule.pays(paid, plan)
     assert certify(plan, DELTA)[0] <= then * (1 + 1e-3)
     assert PldAccountant(earlier=True).epsilon(plan, DELTA) == pytest.approx(by_losses, rel=1e-12)
-    recomputed = _least(plan, then, DELTA)
+    recomputed = recompute_plan(plan, then, DELTA)
     assert recomputed is not None
     assert recomputed.is_within(then)
