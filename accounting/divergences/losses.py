@@ -32,7 +32,12 @@ class Masses(NamedTuple):
 
 
 class Loss(Protocol):
-    """The privacy loss of one answer under a dominating pair that serves both directions."""
+    """The privacy loss of one answer under a pair that dominates it in both orders of the neighbors, or in one.
+
+    Equal losses must have equal hashes, because their masses are cached.
+    """
+
+    def __hash__(self) -> int: ...
 
     @property
     def shift(self) -> float:

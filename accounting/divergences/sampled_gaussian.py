@@ -93,7 +93,7 @@ def hockey_stick(q: float, c: float, epsilon: float) -> float:
     return max(forward, backward, 0.0) + _ROUNDING * (shifted + float(ndtr(below)))
 
 
-def _quantile(loss: Vector, q: float, c: float) -> Vector:
+def _quantile(loss: np.ndarray, q: float, c: float) -> Vector:
     """Return x with ln r(x) = loss, or -inf if r is larger everywhere."""
     over = np.expm1(loss) / q
     inside = np.log1p(np.where(over > -1, over, 0.0)) / c + c / 2

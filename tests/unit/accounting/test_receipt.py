@@ -344,9 +344,6 @@ class Overflowing:
 
     name, version = "overflowing", "1"
 
-    def supports(self, *_: Any) -> bool:
-        return True
-
     def epsilon(self, *_: Any) -> float:
         raise OverflowError("math range error")
 
