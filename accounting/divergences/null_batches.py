@@ -19,9 +19,8 @@ import numpy as np
 from scipy.special import erf, ndtr
 
 from accounting.divergences.losses import Masses, Side, Vector, mass, reach, two_sided
-from accounting.divergences.quadrature import log_sum, panels
+from accounting.divergences.quadrature import log_sum, panels, rounded_up
 
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
 _REACH = 15.0  # standard deviations past 2 (a + 2) c, beyond which the integrand falls faster than e^(-t^2/2)
 _LARGEST_ORDER_SHIFT, _LARGEST_SHIFT = 200.0, 20.0  # of order * c and of c; beyond them the value at q = 1 is used
 _LARGEST_EXPONENT = 600.0
@@ -63,8 +62,7 @@ def _curve_point(q: float, c: float, order: float) -> float:
     unsampled = order * c * c / 2
     if order * c > _LARGEST_ORDER_SHIFT or c > _LARGEST_SHIFT:
         return unsampled
-    value = _renyi(q, c, order) * _QUADRATURE
-    return value if value <= unsampled else unsampled  # also if it is NaN
+    return rounded_up(_renyi(q, c, order), unsampled)
 
 
 def _renyi(q: float, c: float, order: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from accounting.divergences.losses import Vector
 
 _NODES = 64
+_ROUNDING = 1 + 1e-6  # covers the error of the rule (docs/spec 14)
 
 
 def panels(low: float, high: float, count: int) -> tuple[Vector, Vector]:
@@ -22,6 +23,12 @@ def log_sum(terms: Vector) -> float:
     """Return ln of the sum of e^term, without overflow."""
     peak = float(terms.max())
     return peak + math.log(float(np.exp(terms - peak).sum()))
+
+
+def rounded_up(integral: float, limit: float) -> float:
+    """Return a divergence by the rule, rounded up by a factor 1 + 1e-6, or a limit that it cannot exceed."""
+    raised = integral * _ROUNDING
+    return raised if raised <= limit else limit  # also if it is NaN
 
 
 @lru_cache(maxsize=1)

@@ -17,10 +17,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from accounting.divergences.losses import Masses, Side, Vector, connect_the_dots, mass, reach, two_sided
-from accounting.divergences.quadrature import log_sum, panels
+from accounting.divergences.quadrature import log_sum, panels, rounded_up
 
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
-_FEWEST_PIECES = 40
+_FEWEST_PANELS = 40
 _TAIL_STDS = 14.0  # beyond the farthest peak of the integrand
 _LARGEST_ORDER_SHIFT = 200.0  # beyond this order * c the value at q = 1 is used, which is never smaller
 _SMALLEST_RATE_SHIFT = 1e-9  # q c is raised to this, as the curve is monotone: below it cancellation is too large
@@ -42,14 +41,14 @@ def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
     raised, unsampled = max(c, _SMALLEST_RATE_SHIFT / q), (2 if opposite else 0.5) * order * c * c
     if order * raised > _LARGEST_ORDER_SHIFT:
         return unsampled
-    value = _renyi(q, raised, order, opposite) * _QUADRATURE
-    return value if value <= unsampled else unsampled  # also if it is NaN
+    return rounded_up(_renyi(q, raised, order, opposite), unsampled)
 
 
 def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     """Return the divergence by Gauss-Legendre quadrature; the larger one if both orders differ."""
     reached = 2 * order * c + _TAIL_STDS
-    x, log_weights = panels(-reached, reached, _pieces(order, c))
+    # Panels of at most about one standard deviation, for which the rule is exact to rounding.
+    x, log_weights = panels(-reached, reached, max(_FEWEST_PANELS, math.ceil(4 * order * c + 2 * _TAIL_STDS)))
     log_weight = log_weights - x * x / 2 - math.log(2 * math.pi) / 2
     log_p = _log_mixture(q, c, x)
     if opposite:
@@ -75,11 +74,6 @@ def _log_moment(log_p: Vector, log_n: Vector, order: float, log_weight: Vector) 
         terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[is_large] + log_weight[is_large]
         moment = float(np.logaddexp(moment, log_sum(terms)))
     return moment
-
-
-def _pieces(order: float, c: float) -> int:
-    """Return a number of pieces of at most about one standard deviation, for which the rule is exact to rounding."""
-    return max(_FEWEST_PIECES, math.ceil(4 * order * c + 2 * _TAIL_STDS))
 
 
 def hockey_stick(q: float, c: float, epsilon: float) -> float:

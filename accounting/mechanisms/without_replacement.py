@@ -24,7 +24,7 @@ from scipy.special import erf, ndtr
 from accounting.divergences import null_batches
 from accounting.divergences.losses import Masses, Side, mass, reach, two_sided
 from accounting.divergences.null_batches import NullBatchLoss, null_spread, spread
-from accounting.divergences.quadrature import log_sum, panels
+from accounting.divergences.quadrature import log_sum, panels, rounded_up
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
@@ -33,7 +33,6 @@ from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_ROWS = 10**10
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
 _REACH = 15.0  # standard deviations past (a + 2) mu, beyond which the integrand falls faster than e^(-t^2/2)
 # Beyond this order * mu, or this mu, the curve is replaced by its value at q = 1.
 _LARGEST_ORDER_MU, _LARGEST_MU = 400.0, 40.0
@@ -61,8 +60,7 @@ def _curve_point(q: float, mu: float, order: float) -> float:
     unsampled = order * mu * mu / 2
     if q == 1 or order * mu > _LARGEST_ORDER_MU or mu > _LARGEST_MU:
         return unsampled
-    value = _renyi(q, mu, order) * _QUADRATURE
-    return value if value <= unsampled else unsampled  # also if it is NaN
+    return rounded_up(_renyi(q, mu, order), unsampled)
 
 
 def shift_of(target: float, spread_at: Callable[[float], float] = spread, high: float = _LARGEST_SHIFT) -> float:

@@ -110,11 +110,16 @@ class Charged(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(_Event):
-    """The start of a job. It may open the data from here on, and its charge stands whatever happens."""
+class _AttemptEvent(_Event):
+    """An event of one attempt to run a job."""
 
     job: Text
     attempt: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Started(_AttemptEvent):
+    """The start of a job. It may open the data from here on, and its charge stands whatever happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,28 +132,20 @@ class Refunded(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Released(_Event):
+class Released(_AttemptEvent):
     """The publication of the model of this attempt, the only one of the job."""
 
-    job: Text
-    attempt: _Count
     model_sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(_Event):
+class Failed(_AttemptEvent):
     """The end of a job without a release; its charge stands."""
-
-    job: Text
-    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled(_Event):
+class Cancelled(_AttemptEvent):
     """The cancellation of a job that had started; its charge stands."""
-
-    job: Text
-    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)

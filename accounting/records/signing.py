@@ -81,7 +81,8 @@ def rotate_key(path: Path) -> SigningKey:
     ReceiptInvalid
         if the file has no key of this service, or as many keys as a verifier reads. `OSError` if there is no file.
     """
-    with _locked(path.parent):
+    with _opened(path.parent) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         old = read_key(path)
         if len(old.retired) + 2 > _MOST_KEYS:
             raise ReceiptInvalid(f"the key file holds {_MOST_KEYS} keys already, and verifiers read no more")
@@ -204,11 +205,11 @@ def _export(key: OKPKey, private: bool = False) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _opened(folder: Path) -> Iterator[int]:
+    """Yield a descriptor of a folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -230,8 +231,5 @@ def _write(path: Path, key: SigningKey, replacing: bool) -> None:
         pass  # another process was first, and its key is used
     finally:
         Path(temporary).unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
+    with _opened(path.parent) as folder:
         os.fsync(folder)
-    finally:
-        os.close(folder)
