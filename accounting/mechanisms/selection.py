@@ -19,8 +19,7 @@ from accounting.divergences.selection import BestOf, BestOfProfile
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
-from accounting.noise import Noise
-from accounting.noise.draws import heads
+from accounting.noise import Noise, coins
 from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
@@ -74,8 +73,8 @@ class Selection(AbstractUnsampled):
         """Return the index of the best score whose coin shows heads, the last one of several, shape (1,)."""
         if value.ndim != 1 or not len(value) or np.isnan(value).any():
             raise OutOfRange("scores must be a non-empty vector of numbers without NaN")
-        coins = heads(noise, len(value))
-        ranks = np.where(coins, 1 + np.lexsort((np.arange(len(value)), value)).argsort(), 0)
+        heads = coins.heads(noise, len(value))
+        ranks = np.where(heads, 1 + np.lexsort((np.arange(len(value)), value)).argsort(), 0)
         return np.array([float(ranks.argmax())])
 
     @property

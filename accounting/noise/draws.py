@@ -30,17 +30,6 @@ def integer(noise: Noise, words: int) -> int:
     return int.from_bytes(noise.words(words).tobytes(), "little")
 
 
-def heads(noise: Noise, count: int) -> NDArray[np.bool_]:
-    """Return `count` fair coins of one bit each, all drawn again until one shows heads."""
-    if count < 1:
-        raise OutOfRange("count must be at least 1")
-    while True:
-        words = noise.words((count + 63) // 64).astype("<u8")
-        coins = np.unpackbits(words.view(np.uint8), bitorder="little")[:count].astype(bool)
-        if coins.any():
-            return coins
-
-
 def uniform_indices(noise: Noise, count: int, limit: int) -> NDArray[np.int64]:
     """Return `count` independent integers, uniform on 0..limit - 1.
 

@@ -26,7 +26,7 @@ ANSWER = {
     "solvers.kernels.sums": "Each record adds its clipped slope times its own row, and nothing else.",
     "accounting.noise.batch_sizes": "Sizes of Poisson batches follow the exact binomial distribution.",
     "accounting.noise.batches": "Batches and slots are drawn independently of the data and stay secret.",
-    "accounting.noise.draws": "Uniform choices are exact, because biased words are rejected. A coin is one bit.",
+    "accounting.noise.draws": "Uniform choices are exact, because biased words are rejected.",
     "solvers.centred": "The bound of a centered change holds for every record.",
     "solvers.data_access.full_batch": "Every answer goes through the meter, with a bound that holds for every record.",
     "solvers.data_access.sampled": "Every answer goes through the meter, with a bound that holds for every record.",
@@ -106,6 +106,7 @@ ANSWER = {
 }
 
 SPECIAL = {
+    "accounting.noise.coins": "Each run gets one fair bit of the noise stream.",
     "accounting.mechanisms.selection": "All runs take place, and coins and losing runs stay secret.",
     "solvers.data_access.scores": "A score is metered, with noise of its own.",
     "solvers.tuning": "The plan is fixed before the first run, and only the chosen run is released.",

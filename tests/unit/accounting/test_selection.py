@@ -18,7 +18,7 @@ from accounting.errors import FilterMismatch, OutOfRange
 from accounting.filter import Filter, Kind
 from accounting.mechanisms import Gaussian, PoissonGaussian, Selection
 from accounting.noise import Noise
-from accounting.noise.draws import heads
+from accounting.noise.coins import heads
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import Privacy, Relation
 from tests.support.seeded import SeededBits
