@@ -162,7 +162,7 @@ def _grids(
 def _grid(losses: Losses, coarseness: float) -> _Grid | None:
     """Return a grid whose interval suits the smallest typical loss of one answer, or else all answers on average.
 
-    Where pure answers with small losses need too fine a grid, Gaussian pairs that dominate them take their place.
+    If pure answers with small losses need too fine a grid, Gaussian pairs that dominate them take their place.
     """
     total = sum(count for _, count in losses)
     if not 0 < total <= _MOST_LOSSES:

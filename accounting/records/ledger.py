@@ -262,9 +262,9 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
 def _settle(state: LedgerState, end: events.Settled) -> LedgerState:
     """Return the state after a session, whose charge keeps at least a unit of each threshold if it had an answer.
 
-    A session that took the whole budget has no other live charges beside it than outside ones, which are not refunded.
-    So every end of a session with a refund is its end. The caller knows a session's own charge and plan, and
-    `accounting.records.replay` checks the refund against them.
+    If a session took the whole budget, all other live charges are outside ones, which are never refunded. So a refund
+    can only be that session's. The caller knows a session's own charge and plan, and `accounting.records.replay` checks
+    the refund against them.
     """
     if state.charges == 0 or end.whole != state.whole:
         raise LedgerInvalid("no such session is charged")

@@ -180,7 +180,7 @@ def _check_prices(ledger: Sequence[Entry]) -> None:
 
 
 def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
-    """Return the plan of a reservation, which fits the records of its dataset and keeps the guarantee it states."""
+    """Return the plan of a reservation; `LedgerInvalid` unless it fits its dataset and keeps the stated guarantee."""
     try:
         plan = plan_from_json(entry.body["plan"], ledger[0].body["neighbors"])
     except CodecError as error:

@@ -133,7 +133,7 @@ def refund(rule: Filter, cost: Cost, plan: SessionPlan, recorded: Sequence[int],
     used = recorded_cost(rule, plan, recorded)
     if whole and any(recorded):
         return rule.zero_cost
-    # An update of this service may price the recorded part a unit higher than the plan was. The plan's price holds.
+    # A later version of this service may price the recorded part one unit above the whole plan. The paid price holds.
     return tuple(max(0, c - u) for c, u in zip(rule.vector(cost), used, strict=True))
 
 

@@ -158,9 +158,9 @@ def named_key(signature: Any, kind: Kind = RECEIPT) -> str:
 
 
 def sign_message(message: bytes, key: SigningKey) -> bytes:
-    """Return the Ed25519 signature of a message with two full stops or more, so that it is not valid for a JWS.
+    """Return the Ed25519 signature of a message that has two full stops or more.
 
-    The signed part of a JWS has exactly one full stop.
+    The signed part of a JWS has exactly one full stop, so this signature is never valid for a JWS.
 
     Raises
     ------
