@@ -61,7 +61,7 @@ class Exponential(AbstractUnsampled):
             return np.minimum(bounded_range, randomized_response.renyi(epsilon, orders))
 
         mu = randomized_response.gdp(epsilon / 2)
-        return Curves(rdp, mu, mu, epsilon, (PureLoss.of_choice(epsilon),))
+        return Curves(rdp, mu, mu, epsilon, (PureLoss(epsilon, ends=0.0),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one choice spends mu^2."""

@@ -34,7 +34,8 @@ class Laplace(AbstractUnsampled):
         """Return the curves of one coordinate that changes by the whole sensitivity, epsilon = k/z scales."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
         mu = laplace.gdp(epsilon)
-        return Curves(partial(laplace.renyi, epsilon), mu, mu, epsilon, (PureLoss.of_laplace(epsilon),))
+        loss = PureLoss(epsilon, ends=(1 + math.exp(-epsilon)) / 2)
+        return Curves(partial(laplace.renyi, epsilon), mu, mu, epsilon, (loss,))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one answer spends mu^2."""

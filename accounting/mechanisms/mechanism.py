@@ -69,7 +69,7 @@ class Curves:
     def of_pure(cls, epsilon: float) -> "Curves":
         """Return the curves of randomized response, which dominates every epsilon-DP answer."""
         mu = randomized_response.gdp(epsilon)
-        return cls(lambda a: randomized_response.renyi(epsilon, a), mu, mu, epsilon, (PureLoss.of_any(epsilon),))
+        return cls(lambda a: randomized_response.renyi(epsilon, a), mu, mu, epsilon, (PureLoss(epsilon, ends=1.0),))
 
 
 class AbstractMechanism(ABC):

@@ -277,6 +277,5 @@ class Settled(_Event):
 
 JobStep = Started | Refunded | Released | Failed | Cancelled
 JobEvent = Charged | JobStep
-SessionEvent = Reserved | Settled
 StewardEvent = Joined | Promised | Frozen | Renamed | SessionRule | Emptied | External
-LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent | SessionEvent
+LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent | Reserved | Settled
