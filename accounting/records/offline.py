@@ -64,7 +64,7 @@ def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads:
         reason: str | None = f"the ledger ends before this {'session' if is_session(stated) else 'release'}"
     else:
         reason = _session_mismatch(ledger, stated) if is_session(stated) else _mismatch(ledger, stated)
-    return verification if reason is None else replace(verification, chain=False, reason=reason)
+    return verification if reason is None else replace(verification, holds=False, chain=False, reason=reason)
 
 
 def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:

@@ -96,14 +96,16 @@ class Verification:
 
     Parameters
     ----------
+    holds : every check passed
     signature : a trusted key signed exactly this receipt
     epsilon : the recomputed epsilon does not exceed the stated one; False if it was not recomputed
     chain : the given ledger entry is the release, or the session's end, that the receipt names; None without an entry
     stated_epsilon : as the receipt states it
     recomputed_epsilon, accountant : from the queries; None if the signature does not hold
-    reason : the first check that failed; None if every check passed
+    reason : the first check that failed
     """
 
+    holds: bool
     signature: bool
     epsilon: bool
     chain: bool | None
@@ -111,11 +113,6 @@ class Verification:
     recomputed_epsilon: float | None
     accountant: str | None
     reason: str | None
-
-    @property
-    def holds(self) -> bool:
-        """Whether every check passed."""
-        return self.reason is None
 
 
 def build(release: Release) -> Receipt:
@@ -216,7 +213,7 @@ def verify(
     stated = float(receipt["epsilon"])
     chain = None if entry is None else _is_release(receipt, entry)
     if reason is not None:
-        return Verification(False, False, chain, stated, None, None, reason)
+        return Verification(False, False, False, chain, stated, None, None, reason)
     recomputed = recomputed or recompute(receipt)
     is_within = recomputed.is_within(stated)
     if not is_within:
@@ -226,7 +223,7 @@ def verify(
     elif chain is False:
         reason = f"the ledger's entry is not this {'session' if is_session(receipt) else 'release'}"
     epsilon, accountant = recomputed.epsilon, recomputed.accountant
-    return Verification(True, is_within, chain, stated, epsilon, accountant, reason)
+    return Verification(reason is None, True, is_within, chain, stated, epsilon, accountant, reason)
 
 
 def _is_release(receipt: Receipt, entry: Entry) -> bool:
