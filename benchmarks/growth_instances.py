@@ -1,6 +1,6 @@
 """Test problems with growth ||w - w*||^kappa whose expected loss is known: the instances of Asi, Levy and Duchi 2021.
 
-The public start of every method is 0; each instance is moved, so that 0 is not already its answer.
+The public start of every method is 0. Each instance is shifted, so that 0 is not its minimizer.
 """
 
 import math
@@ -16,15 +16,18 @@ from solvers.domains import L2Ball
 from solvers.losses import Power
 
 Vector = NDArray[np.float64]
-FAR = 0.5  # how far from 0 an instance is moved
+SHIFT = 0.5  # distance of an instance's minimizer from 0
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A problem and a law of its rows.
+    """A problem and the distribution of its rows.
 
-    Fields: its name; kappa, infinite where it is merely convex; d; the problem at (n, epsilon); a draw of n rows at
-    (n, epsilon, generator) together with the excess expected loss as a function of w.
+    Parameters
+    ----------
+    kappa : exponent of the growth; infinite for a problem that is only convex
+    problem : returns the problem at (n, epsilon)
+    draw : returns n rows at (n, epsilon, generator), their targets, and the excess expected loss as a function of w
     """
 
     name: str
@@ -62,7 +65,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class PowerNorm:
-    """r(w) = ||w - c||^k / k, every coordinate of c being `center`; k = 2 or 3. Its strong convexity is not told."""
+    """r(w) = ||w - c||^k / k, every coordinate of c being `center`; k = 2 or 3. Its strong convexity is not stated."""
 
     exponent: int
     center: float
@@ -118,7 +121,7 @@ def power(kappa: float, d: int) -> Instance:
     """E |<x, w> - y|^kappa, x uniform on the +-e_j, y = <x, w*>: (1/d) sum |w_j - w*_j|^kappa while these are below 1,
     linear beyond. No sampling error.
     """
-    truth = np.full(d, FAR / math.sqrt(d))
+    truth = np.full(d, SHIFT / math.sqrt(d))
 
     def draw(n: int, _epsilon: float, rng: np.random.Generator) -> Any:
         X = _basis(n, d, rng)
@@ -134,7 +137,7 @@ def one_sided(kappa: float) -> Instance:
         return max(1 / math.sqrt(6 * n), 1 / (2 * math.sqrt(3) * n * epsilon))
 
     def loss_of(n: int, epsilon: float) -> OneSided:
-        return OneSided(kappa, a=0.5 * delta(n, epsilon) ** (1 / (kappa - 1)), center=FAR)
+        return OneSided(kappa, a=0.5 * delta(n, epsilon) ** (1 / (kappa - 1)), center=SHIFT)
 
     def draw(n: int, epsilon: float, rng: np.random.Generator) -> Any:
         shift = delta(n, epsilon)
@@ -153,7 +156,7 @@ def one_sided(kappa: float) -> Instance:
 
 def linear(kappa: int, d: int) -> Instance:
     """Theorem 4: -<s, w> + ||w - c||^kappa / kappa, s = +-e_j with E s = (delta / d) v, delta = sqrt(d / (24 n))."""
-    center = FAR / math.sqrt(d)
+    center = SHIFT / math.sqrt(d)
 
     def draw(n: int, _epsilon: float, rng: np.random.Generator) -> Any:
         X, y, mean = _signs(n, d, rng)
