@@ -6,7 +6,7 @@ from typing import Literal
 
 from accounting.errors import BudgetExhausted
 from accounting.filter import Cost, Filter
-from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, refund, session_cost
+from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, refund
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def price_plan(question: PricePlan) -> PricedPlan:
     """Return the price of a plan."""
     cost: Cost | None = None
     with suppress(BudgetExhausted):
-        cost = session_cost(question.rule, question.plan)
+        cost = question.rule.cost(question.plan)
     return PricedPlan(cost, plan_epsilon(question.plan, question.delta))
 
 
