@@ -16,11 +16,7 @@ _RESULTS = ("BROKEN", "holds", "undecided")
 
 
 def audit(
-    method: Annotated[str, typer.Argument(help="A method's name, or all.")],
-    runs: Annotated[
-        int, typer.Option(min=100, max=1_000_000, help="Number of runs on each of the two neighboring datasets.")
-    ] = 4000,
-    neighbors: Annotated[Relation, typer.Option(help="The neighbor relation.")] = "replace_one",
+    method: str, runs: Annotated[int, typer.Option(min=100, max=1_000_000)] = 4000, neighbors: Relation = "replace_one"
 ) -> Output:
     """Attack a training method to check its guarantee.
 
@@ -29,6 +25,12 @@ def audit(
     is broken. The same attack on the method with half the noise shows its power. If that bound does not exceed the
     guarantee, the attack cannot decide at that delta. An audit of all methods takes minutes, and reports each method
     as it finishes.
+
+    Parameters
+    ----------
+    method : A method's name, or all.
+    runs : Number of runs on each of the two neighboring datasets.
+    neighbors : The neighbor relation.
 
     \b
     Examples:

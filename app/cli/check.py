@@ -2,13 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import Json, Sheet, file_argument, file_option
+from app.cli.options import File, Json, OptionalFile, Sheet
 from app.cli.output import Output, Refusal, note
 from app.cli.reports import cures, outcomes
 from app.cli.specs import read_spec
@@ -20,20 +18,23 @@ from purse.wire.files import FileReport
 
 def check(
     json: Json,
-    file: Annotated[Path, file_argument("A CSV or Parquet file, or a workbook.")],
-    spec: Annotated[Path | None, file_option("JSON file with a spec, or the list of its columns.")] = None,
-    target: Annotated[
-        list[str] | None, typer.Option(help="A column to predict. At most 1 % of it may be unparsed. Repeatable.")
-    ] = None,
-    propose: Annotated[
-        bool, typer.Option("--propose", help="Draft a spec with names and types. You fill in the bounds.")
-    ] = False,
+    file: File,
+    spec: OptionalFile = None,
+    target: list[str] | None = None,
+    propose: bool = False,
     sheet: Sheet = None,
 ) -> Output | None:
     """Check a file against its declaration, on this machine.
 
     Nothing is sent. The exit code is 1 if a server would refuse the file. The report contains values of the file, so
     protect it like the file.
+
+    Parameters
+    ----------
+    file : A CSV or Parquet file, or a workbook.
+    spec : JSON file with a spec, or the list of its columns.
+    target : A column to predict. At most 1 % of it may be unparsed. Repeatable.
+    propose : Draft a spec with names and types. You fill in the bounds.
 
     \b
     Examples:

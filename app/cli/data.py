@@ -2,13 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import Explain, Json, OldestFirst, Sheet, file_argument, file_option
+from app.cli.options import (
+    Explain,
+    File,
+    FileOption,
+    Json,
+    OldestFirst,
+    OptionalArgument,
+    Sheet,
+)
 from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
@@ -23,19 +30,18 @@ _SHOWN_CATEGORIES = 8
 
 
 def upload(
-    client: Client,
-    json: Json,
-    file: Annotated[Path, file_argument("CSV (.gz, .zst) or Parquet file, or workbook.")],
-    spec: Annotated[Path, file_option("JSON file with name, columns, budget and dialect.")],
-    resume: Annotated[
-        str | None, typer.Option(help="Id of an interrupted upload, as its error message states it.")
-    ] = None,
-    sheet: Sheet = None,
+    client: Client, json: Json, file: File, spec: FileOption, resume: str | None = None, sheet: Sheet = None
 ) -> Output:
     """Register a file as a dataset.
 
     The spec declares the columns with their bounds, and the budget. Use `purse check` first to find values that cannot
     be parsed. A large file is sent in parts, which continue after a lost connection.
+
+    Parameters
+    ----------
+    file : CSV (.gz, .zst) or Parquet file, or workbook.
+    spec : JSON file with name, columns, budget and dialect.
+    resume : Id of an interrupted upload, as its error message states it.
 
     \b
     Example:
@@ -64,19 +70,21 @@ def upload(
     return Output(dataset, _facts(dataset) + table, [*_warnings(dataset), *cures(dataset.report)])
 
 
-def declare(
-    client: Client, spec: Annotated[Path, file_option("JSON file with name, budget, and rows or unit.")]
-) -> Output:
+def declare(client: Client, spec: FileOption) -> Output:
     """Register a dataset whose records are elsewhere.
 
     No file is sent. The server accounts for answers that other programs compute from the records, and computes none.
     The spec states the public number of rows, or of persons with all their rows.
 
-    
+    \b
     Example:
       purse dataset declare --spec registry.json
     where registry.json is
       {"name": "registry", "rows": 50000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+
+    Parameters
+    ----------
+    spec : JSON file with name, budget, and rows or unit.
     """
     dataset = client.datasets.declare(spec=_declaration(spec))
     return Output(dataset, _facts(dataset), _warnings(dataset))
@@ -84,15 +92,21 @@ def declare(
 
 def datasets(
     client: Client,
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name. Default: all datasets.")] = None,
-    state: Annotated[DatasetState | None, typer.Option(help="List only datasets in this state.")] = None,
-    family: Annotated[str | None, typer.Option(help="List only datasets of this family.")] = None,
+    dataset: OptionalArgument = None,
+    state: DatasetState | None = None,
+    family: str | None = None,
     oldest_first: OldestFirst = False,
     explain: Explain = False,
 ) -> Output:
     """List datasets, or show the columns of one.
 
     The list contains the datasets that your token may see, the newest first.
+
+    Parameters
+    ----------
+    dataset : A dataset's id or name. Default: all datasets.
+    state : List only datasets in this state.
+    family : List only datasets of this family.
 
     \b
     Examples:
@@ -109,12 +123,12 @@ def datasets(
     return Output(described, report, _warnings(described))
 
 
-def budget(
-    client: Client,
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name. Default: all datasets.")] = None,
-    explain: Explain = False,
-) -> Output:
+def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = False) -> Output:
     """Show what is spent of a budget and what remains.
+
+    Parameters
+    ----------
+    dataset : A dataset's id or name. Default: all datasets.
 
     \b
     Examples:

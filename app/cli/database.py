@@ -11,12 +11,8 @@ from purse import text
 
 
 def copy(
-    source: Annotated[
-        str | None, typer.Option("--from", help="The database to copy. Default: the SQLite file under --home.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--to", help="An empty database. Default: the one in PURSE_DATABASE_URL.")
-    ] = None,
+    source: Annotated[str | None, typer.Option("--from")] = None,
+    target: Annotated[str | None, typer.Option("--to")] = None,
     home: Home = None,
 ) -> Output:
     """Copy a server to another database.
@@ -24,6 +20,11 @@ def copy(
     For example, copy from SQLite to PostgreSQL. Stop every server first. The copy is one transaction. Before it is
     committed, every ledger is verified in both databases, every receipt's signature is checked, and every row is
     compared. The data folder stays as it is. Afterwards a server refuses to start on the old database.
+
+    Parameters
+    ----------
+    source : The database to copy. Default: the SQLite file under --home.
+    target : An empty database. Default: the one in PURSE_DATABASE_URL.
 
     \b
     Examples:

@@ -21,15 +21,20 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evalua
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which entries to show: those that match every option."""
+    """Which entries to show: those that match every option.
 
-    analyst: Annotated[str | None, typer.Option(help="Only entries about this analyst's jobs and sessions.")] = None
-    kind: Annotated[str | None, typer.Option(help="Only this kind: charged, released, refunded ...")] = None
-    job: Annotated[str | None, typer.Option("--job", help="Only this job's entries.")] = None
-    since: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"], help="Only entries from this time (UTC) on."),
-    ] = None
+    Parameters
+    ----------
+    analyst : Only entries about this analyst's jobs and sessions.
+    kind : Only this kind: charged, released, refunded ...
+    job : Only this job's entries.
+    since : Only entries from this time (UTC) on.
+    """
+
+    analyst: str | None = None
+    kind: str | None = None
+    job: str | None = None
+    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])] = None
 
     @property
     def is_all(self) -> bool:

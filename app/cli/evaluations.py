@@ -1,9 +1,5 @@
 """purse evaluate."""
 
-from typing import Annotated
-
-import typer
-
 from app.cli.jobs import price_output
 from app.cli.options import Json, Release
 from app.cli.output import Output, release_output
@@ -12,19 +8,17 @@ from purse.client.requests import without_none
 
 
 def evaluate(
-    client: Client,
-    json: Json,
-    model: Annotated[str, typer.Argument(help="Id of the job that trained the model.")],
-    release: Release,
-    bins: Annotated[int | None, typer.Option(help="Number of equal parts of the score or of the residual.")] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option(help="Bound to which residuals are clipped, in halves of the target's range. Default: 0.5."),
-    ] = None,
+    client: Client, json: Json, model: str, release: Release, bins: int | None = None, clip: float | None = None
 ) -> Output:
     """Measure a model on the holdout set.
 
     The result contains noise. The budget of the holdout set pays for it.
+
+    Parameters
+    ----------
+    model : Id of the job that trained the model.
+    bins : Number of equal parts of the score or of the residual.
+    clip : Bound to which residuals are clipped, in halves of the target's range. Default: 0.5.
 
     \b
     Examples:

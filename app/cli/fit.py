@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from pydantic import BaseModel, ValidationError
 
 from app.cli import receipts
-from app.cli.options import Epsilon, Home, Json, Sheet, Training, file_argument, file_option
+from app.cli.options import Epsilon, File, Home, Json, OptionalFile, Sheet, Training
 from app.cli.output import Output, Refusal, loss, note, write_json
 from app.cli.reports import cures
 from app.cli.specs import read_spec
@@ -36,32 +36,29 @@ _LARGEST_DEFAULT_DELTA = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The privacy of one fit, and the budget of all fits of a file."""
+    """The privacy of one fit, and the budget of all fits of a file.
+
+    Parameters
+    ----------
+    delta : Privacy loss delta. Default: min(1e-6, 1/(10 n)).
+    budget : Epsilon of all fits of this file, chosen at its first fit. Default: this fit's.
+    """
 
     epsilon: Epsilon
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Privacy loss delta. Default: min(1e-6, 1/(10 n)).")
-    ] = None
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of all fits of this file, chosen at its first fit. Default: this fit's."),
-    ] = None
+    delta: float | None = None
+    budget: float | None = None
 
 
 def fit(
     json: Json,
-    file: Annotated[Path, file_argument("A CSV or Parquet file, or a workbook.")],
+    file: File,
     training: Training,
     guarantee: Guarantee,
-    schema: Annotated[Path | None, file_option("JSON file with the columns and their bounds, or a spec.")] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Column that names the person of each row. Protects a person instead of a row.")
-    ] = None,
-    max_rows: Annotated[int | None, typer.Option(help="With --unit: number of rows used of each person.")] = None,
+    schema: OptionalFile = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
     sheet: Sheet = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A folder for model.json, receipt.json and keys.json.")
-    ] = None,
+    out: Path | None = None,
     home: Home = None,
 ) -> Output:
     """Train one private model on a local file.
@@ -69,6 +66,14 @@ def fit(
     No server is needed. The schema declares bounds and categories, which are never read from the data. Without
     --schema, the command prints a template with the file's column names. The spending of the file is recorded under
     PURSE_HOME, by the file's SHA-256.
+
+    Parameters
+    ----------
+    file : A CSV or Parquet file, or a workbook.
+    schema : JSON file with the columns and their bounds, or a spec.
+    unit : Column that names the person of each row. Protects a person instead of a row.
+    max_rows : With --unit: number of rows used of each person.
+    out : A folder for model.json, receipt.json and keys.json.
 
     \b
     Examples:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Dataset, Delta, Training, file_option
+from app.cli.options import Dataset, Delta, OptionalArgument, OptionalFile, Training
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from app.http.errors import ApiError
@@ -28,30 +28,35 @@ Source = Annotated[
 def forecast(
     client: Client,
     training: Training,
-    dataset: Annotated[str | None, typer.Argument(help="The dataset's id or name. Leave it out with --spec.")] = None,
-    epsilon: Annotated[
-        list[float] | None, typer.Option("--epsilon", "-e", help="An epsilon to try. Repeatable. Default: six values.")
-    ] = None,
+    dataset: OptionalArgument = None,
+    epsilon: list[float] | None = None,
     delta: Delta = None,
-    wanted: Annotated[
-        float | None,
-        typer.Option(help="Target score: accuracy, or R^2 for a numeric target. Shows the epsilon that reaches it."),
-    ] = None,
-    signal: Annotated[
-        float, typer.Option(help="Assumed quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
-    ] = 0.5,
+    wanted: float | None = None,
+    signal: float = 0.5,
     source: Source = None,
-    runs: Annotated[int | None, typer.Option(help="Number of runs at each epsilon. Default: 10, or fewer.")] = None,
-    twin_number: Annotated[int, typer.Option("--twin", help="Number of the synthetic dataset.")] = 0,
-    spec: Annotated[Path | None, file_option("JSON file with a spec. The forecast then runs on this machine.")] = None,
-    records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
-    sample: Annotated[Path | None, file_option("With --spec: public file with similar rows.")] = None,
+    runs: int | None = None,
+    twin_number: Annotated[int, typer.Option("--twin")] = 0,
+    spec: OptionalFile = None,
+    records: int | None = None,
+    sample: OptionalFile = None,
 ) -> Output:
     """Estimate what the noise of each epsilon costs in accuracy.
 
     The method is run many times on synthetic rows, with the noise that a job would have. No data is read and nothing
     is charged. The declaration does not state how strongly the target depends on the other columns, so try several
     values of --signal, or use a public --sample.
+
+    Parameters
+    ----------
+    dataset : The dataset's id or name. Leave it out with --spec.
+    epsilon : An epsilon to try. Repeatable. Default: six values.
+    wanted : Target score: accuracy, or R^2 for a numeric target. Shows the epsilon that reaches it.
+    signal : Assumed quality of the best model: 0 is as good as a constant answer, 1 is perfect.
+    runs : Number of runs at each epsilon. Default: 10, or fewer.
+    twin_number : Number of the synthetic dataset.
+    spec : JSON file with a spec. The forecast then runs on this machine.
+    records : With --spec: number of records.
+    sample : With --spec: public file with similar rows.
 
     \b
     Examples:
@@ -122,15 +127,21 @@ def _needed(computed: AccuracyForecast) -> str:
 def twin(
     client: Client,
     dataset: Dataset,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Write the rows to this file.")],
-    rows: Annotated[int, typer.Option(help="Number of rows.")] = 1000,
-    number: Annotated[int, typer.Option(help="Number of the twin. The same number gives the same rows.")] = 0,
+    out: Annotated[Path, typer.Option()],
+    rows: int = 1000,
+    number: int = 0,
     source: Source = None,
 ) -> Output:
     """Write synthetic rows to try code on.
 
     The rows have the declared columns, ranges, categories and dialect. From a public sample, whole rows are drawn.
     Otherwise each column is drawn separately, so columns are independent. No data is read and nothing is charged.
+
+    Parameters
+    ----------
+    out : Write the rows to this file.
+    rows : Number of rows.
+    number : Number of the twin. The same number gives the same rows.
 
     \b
     Example:

@@ -1,9 +1,5 @@
 """purse quote, submit, jobs, model."""
 
-from typing import Annotated
-
-import typer
-
 from app.cli.options import Dataset, Explain, Job, Json, Key, OldestFirst, OutFile, Price, Training, Wait
 from app.cli.output import Output, loss, neighbors, percent, write_json
 from purse import Client, text
@@ -57,20 +53,28 @@ def submit(
 
 def list_jobs(
     client: Client,
-    dataset: Annotated[str | None, typer.Option(help="List only jobs on this dataset, by id or name.")] = None,
-    state: Annotated[wire.JobState | None, typer.Option(help="List only jobs in this state.")] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="List only jobs of this method.")] = None,
-    kind: Annotated[wire.JobKind | None, typer.Option(help="List only jobs that release this kind of result.")] = None,
-    analyst: Annotated[str | None, typer.Option(help="List only this analyst's jobs, by name or id.")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="List only jobs submitted at this day or time (UTC) or later.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="List only jobs submitted before this day or time (UTC).")] = None,
+    dataset: str | None = None,
+    state: wire.JobState | None = None,
+    method: str | None = None,
+    kind: wire.JobKind | None = None,
+    analyst: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
     oldest_first: OldestFirst = False,
 ) -> Output:
     """List the jobs that you may see.
 
     The newest job comes first.
+
+    Parameters
+    ----------
+    dataset : List only jobs on this dataset, by id or name.
+    state : List only jobs in this state.
+    method : List only jobs of this method.
+    kind : List only jobs that release this kind of result.
+    analyst : List only this analyst's jobs, by name or id.
+    since : List only jobs submitted at this day or time (UTC) or later.
+    until : List only jobs submitted before this day or time (UTC).
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head, from_lines
 from app.cli import entries
 from app.cli.entries import Selection
-from app.cli.options import Dataset, Home, Json, OutFile, file_argument, file_option
+from app.cli.options import Dataset, Home, Json, OptionalFile, OutFile
 from app.cli.output import Output, Refusal, note, percent, read_json, write_json
 from purse import Client, text
 
@@ -46,14 +46,16 @@ def export(
     json: Json,
     dataset: Dataset,
     selection: Selection,
-    form: Annotated[
-        Literal["jsonl", "csv"], typer.Option("--format", help="jsonl can be verified later, csv is for reading.")
-    ] = "jsonl",
+    form: Annotated[Literal["jsonl", "csv"], typer.Option("--format")] = "jsonl",
     out: OutFile = None,
 ) -> Output | None:
     """Write a dataset's ledger to a file.
 
     Without --out, the entries are written to stdout. A whole ledger as JSON lines can be verified by itself.
+
+    Parameters
+    ----------
+    form : jsonl can be verified later, csv is for reading.
 
     \b
     Examples:
@@ -92,9 +94,9 @@ def head(client: Client, dataset: Dataset, out: OutFile = None) -> Output:
 
 
 def verify(
-    file: Annotated[Path | None, file_argument("An exported ledger. Default: all ledgers under --home.")] = None,
+    file: Annotated[Path | None, typer.Argument(exists=True, dir_okay=False)] = None,
     heads: Heads = None,
-    keys: Annotated[Path | None, file_option("The keys to trust, for files of heads and receipts.")] = None,
+    keys: OptionalFile = None,
     home: Home = None,
 ) -> Output:
     """Verify an exported ledger, or all ledgers of a server.
@@ -102,6 +104,11 @@ def verify(
     The exit code is 1 if a ledger is not valid. The chain must be whole and contain every given head, and no charge may
     exceed the budget. Without a file, every ledger under PURSE_HOME is compared with the stored state, the epoch and
     the values of the datasets. The server may run meanwhile.
+
+    Parameters
+    ----------
+    file : An exported ledger. Default: all ledgers under --home.
+    keys : The keys to trust, for files of heads and receipts.
 
     \b
     Examples:

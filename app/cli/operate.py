@@ -20,18 +20,19 @@ from purse import ProblemError, Unreachable
 def serve(
     context: typer.Context,
     json: Json,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on. Default: PURSE_HOST, or 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The port to listen on. Default: PURSE_PORT, or 8000.")
-    ] = None,
+    host: str | None = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535)] = None,
     home: Home = None,
 ) -> None:
     """Start the server.
 
     The first start creates a steward's token, prints it once, and stores it in PURSE_HOME/steward-token (mode 0600).
     PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets another one. Stop the server with Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    host : The address to listen on. Default: PURSE_HOST, or 127.0.0.1.
+    port : The port to listen on. Default: PURSE_PORT, or 8000.
 
     \b
     Examples:
@@ -77,16 +78,19 @@ def migrate(home: Home = None) -> Output:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="folder", help="A folder that does not exist yet.")],
-    with_key: Annotated[
-        bool, typer.Option("--with-key/--without-key", help="Whether to include the signing key.")
-    ] = True,
+    target: Annotated[Path, typer.Argument(metavar="folder")],
+    with_key: Annotated[bool, typer.Option("--with-key/--without-key")] = True,
     home: Home = None,
 ) -> Output:
     """Copy a running server to a folder.
 
     The folder can be used as PURSE_HOME. It contains the data, so protect it. It has neither the epoch nor the tokens
     that are stored in files. With PostgreSQL it does not have the database: run `pg_dump` first.
+
+    Parameters
+    ----------
+    target : A folder that does not exist yet.
+    with_key : Whether to include the signing key.
 
     \b
     Example:
@@ -101,13 +105,14 @@ def backup(
     return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
 
 
-def health(
-    metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics for Prometheus instead.")] = False,
-    url: Url = DEFAULT_URL,
-) -> Output:
+def health(metrics: bool = False, url: Url = DEFAULT_URL) -> Output:
     """Check whether the server is ready.
 
     A server that answers is live. A server that accepts jobs is ready. The exit code is 1 if it is not ready.
+
+    Parameters
+    ----------
+    metrics : Show the metrics for Prometheus instead.
 
     \b
     Examples:

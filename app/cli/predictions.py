@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
-import typer
-
-from app.cli.options import file_argument, file_option
+from app.cli.options import File, OptionalFile
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from purse import Client, Model
@@ -25,16 +23,23 @@ _BATCH_ROWS = 10_000
 
 def predict(
     client: Client,
-    model: Annotated[str, typer.Argument(help="A job's id, or a file that `purse model --out` wrote.")],
-    file: Annotated[Path, file_argument("CSV with the model's columns.")],
-    spec: Annotated[Path | None, file_option("JSON file with a spec. The CSV file is in its dialect.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the predictions to this file.")] = None,
+    model: str,
+    file: File,
+    spec: OptionalFile = None,
+    out: Path | None = None,
 ) -> Output:
     """Apply a released model to the rows of a CSV file.
 
     Predictions cost nothing, because the model is already released. No server is needed if the model is a file. The CSV
     file has the model's columns. The file may also have the target and columns of the spec. Missing and unreadable
     values are replaced by the column's default.
+
+    Parameters
+    ----------
+    model : A job's id, or a file that `purse model --out` wrote.
+    file : CSV with the model's columns.
+    spec : JSON file with a spec. The CSV file is in its dialect.
+    out : Write the predictions to this file.
 
     \b
     Examples:

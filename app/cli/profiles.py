@@ -1,9 +1,5 @@
 """purse stats profile."""
 
-from typing import Annotated
-
-import typer
-
 from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Delta, Json, OutFile, Price, QuoteOnly
 from app.cli.output import Output, Refusal, release_output
@@ -15,10 +11,7 @@ def profile(
     client: Client,
     json: Json,
     dataset: Dataset,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="Release a new profile at this price. Default: show the latest."),
-    ] = None,
+    epsilon: float | None = None,
     delta: Delta = None,
     bins: Bins = None,
     quote: QuoteOnly = False,
@@ -27,6 +20,10 @@ def profile(
     """Release or show a summary of all columns.
 
     A profile has noisy counts, means, spreads and quantiles. Only its release is charged, and jobs may use it for free.
+
+    Parameters
+    ----------
+    epsilon : Release a new profile at this price. Default: show the latest.
 
     \b
     Examples:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from accounting.privacy import Unit
 from accounting.records.documents import parse
 from accounting.records.signing import named_key
 from app.cli.ledger import Heads, read_entries, read_head
-from app.cli.options import Job, file_argument, file_option
+from app.cli.options import File, Job, OptionalFile
 from app.cli.output import Output, Refusal, percent
 from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
@@ -24,12 +24,12 @@ from purse.wire.receipts import KeySet
 from purse.wire.statistics import ReleasedStatistic
 
 
-def get(
-    client: Client,
-    job: Job,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
-) -> Output:
+def get(client: Client, job: Job, out: Path = Path()) -> Output:
     """Save a job's receipt and the server's keys.
+
+    Parameters
+    ----------
+    out : The folder for receipt.json and keys.json.
 
     \b
     Example:
@@ -39,17 +39,20 @@ def get(
 
 
 def verify(
-    file: Annotated[Path, file_argument("The receipt.")],
-    keys: Annotated[Path | None, file_option("The keys to trust. Default: keys.json beside the receipt.")] = None,
-    model: Annotated[Path | None, file_option("Also check that the receipt is for this model.")] = None,
-    ledger: Annotated[Path | None, file_option("Also check that this exported ledger has the release.")] = None,
-    heads: Heads = None,
+    file: File, keys: OptionalFile = None, model: OptionalFile = None, ledger: OptionalFile = None, heads: Heads = None
 ) -> Output:
     """Verify a receipt without a server.
 
     The command checks the signature and computes epsilon again. A key inside a receipt is never trusted. With an
     exported ledger, the command also verifies the ledger, looks for the given heads in it, and compares the charge of
     the release with the receipt.
+
+    Parameters
+    ----------
+    file : The receipt.
+    keys : The keys to trust. Default: keys.json beside the receipt.
+    model : Also check that the receipt is for this model.
+    ledger : Also check that this exported ledger has the release.
 
     \b
     Examples:
@@ -77,10 +80,14 @@ def verify(
     return Output(asdict(checked), text.facts([*findings, ("head", receipt.head)]))
 
 
-def ask(client: Client, file: Annotated[Path, file_argument("The receipt.")]) -> Output:
+def ask(client: Client, file: File) -> Output:
     """Have the server verify a receipt.
 
     The server also looks up its ledger. The exit code is 1 if the receipt is not valid. No token is needed.
+
+    Parameters
+    ----------
+    file : The receipt.
 
     \b
     Example:

@@ -10,13 +10,14 @@ from app.cli.output import Output, Refusal
 from purse import text
 
 
-def new_key(
-    is_lost: Annotated[bool, typer.Option("--is-lost", help="Confirm that the old key is in no backup.")] = False,
-    home: Home = None,
-) -> Output:
+def new_key(is_lost: bool = False, home: Home = None) -> Output:
     """Create a new signing key after the loss of the old one.
 
     Existing receipts can then be verified only with keys that were saved earlier.
+
+    Parameters
+    ----------
+    is_lost : Confirm that the old key is in no backup.
 
     \b
     Example:
@@ -37,16 +38,17 @@ def new_key(
     return Output({"key": str(file)}, notes=[f"Created {file}. Keep a copy of it."])
 
 
-def accept_rollback(
-    reason: Annotated[str, typer.Option(help="What happened, in 1 to 256 characters. The ledgers record it.")],
-    home: Home = None,
-) -> Output:
+def accept_rollback(reason: Annotated[str, typer.Option()], home: Home = None) -> Output:
     """Continue from an older copy of the database.
 
     Use it if the newest database is lost. Charges since the copy are unknown. Each ledger that lost entries records the
     reason and is frozen. Its open jobs fail and stay charged. Open sessions that lost recorded answers, or whose ledger
     lost entries, expire and stay charged. A steward then charges what may be lost as an external
     charge and unfreezes the dataset, or leaves it frozen.
+
+    Parameters
+    ----------
+    reason : What happened, in 1 to 256 characters. The ledgers record it.
 
     \b
     Example:

@@ -1,11 +1,10 @@
 """purse dataset sample set, show, delete."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.cli.options import Dataset, Sheet, file_argument, file_option
+from app.cli.options import Dataset, File, OptionalFile, Sheet
 from app.cli.output import Output
 from app.cli.reports import cures
 from app.cli.specs import read_spec
@@ -16,15 +15,21 @@ from purse.wire.twins import PublicSample
 def attach(
     client: Client,
     dataset: Dataset,
-    file: Annotated[Path, file_argument("Public file in the dataset's format, or a workbook.")],
-    published: Annotated[str, typer.Option(help="Where the file was published. Analysts can read this.")],
-    spec: Annotated[Path | None, file_option("The dataset's spec. A workbook needs it, for its dialect.")] = None,
+    file: File,
+    published: Annotated[str, typer.Option()],
+    spec: OptionalFile = None,
     sheet: Sheet = None,
 ) -> Output:
     """Attach a public file of rows.
 
     Twins and forecasts are then drawn from these rows. You state that the rows are public, because analysts can obtain
     them. Never attach the data itself or a part of it: the service does not compare the two.
+
+    Parameters
+    ----------
+    file : Public file in the dataset's format, or a workbook.
+    published : Where the file was published. Analysts can read this.
+    spec : The dataset's spec. A workbook needs it, for its dialect.
 
     \b
     Examples:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Dataset, Key, OldestFirst, file_option
+from app.cli.options import Dataset, Key, OldestFirst, OptionalFile
 from app.cli.output import Output, Refusal, percent, read_json
 from app.cli.outside import Count, Mechanism
 from app.cli.receipts import saved
@@ -19,14 +19,16 @@ SessionId = Annotated[str, typer.Argument(help="The session's id.")]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A privacy target, for which the server states the noise."""
+    """A privacy target, for which the server states the noise.
 
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Epsilon of all answers, instead of a noise.")
-    ] = None
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Delta that goes with --epsilon. Default: the dataset's.")
-    ] = None
+    Parameters
+    ----------
+    epsilon : Epsilon of all answers, instead of a noise.
+    delta : Delta that goes with --epsilon. Default: the dataset's.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
 
     @property
     def privacy(self) -> dict[str, float]:
@@ -36,12 +38,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The options of a session that do not change its price."""
+    """The options of a session that do not change its price.
 
-    title: Annotated[str | None, typer.Option(help="Your name for the session.")] = None
-    lifetime: Annotated[
-        int | None, typer.Option(help="Seconds until the session expires, from 60 to 31 days. Default: a day.")
-    ] = None
+    Parameters
+    ----------
+    title : Your name for the session.
+    lifetime : Seconds until the session expires, from 60 to 31 days. Default: a day.
+    """
+
+    title: str | None = None
+    lifetime: int | None = None
     idempotency_key: Key = None
 
     @property
@@ -57,14 +63,16 @@ def open_session(
     mechanism: Mechanism,
     reservation: Reservation,
     count: Count = 1,
-    events: Annotated[
-        Path | None, file_option("JSON file with a list of events, instead of the options for one kind.")
-    ] = None,
+    events: OptionalFile = None,
 ) -> Output:
     """Reserve budget for answers that your program computes.
 
     State the noise of the answers, or an epsilon for which the server computes the noise. Record each answer before
     your program computes it, and close the session at the end. An expired session stays charged as a whole.
+
+    Parameters
+    ----------
+    events : JSON file with a list of events, instead of the options for one kind.
 
     \b
     Examples:
@@ -86,14 +94,14 @@ def open_session(
     return session_output(client.sessions.open(dataset=dataset, **plan, **reservation.fields).session)
 
 
-def list_sessions(
-    client: Client,
-    dataset: Annotated[str | None, typer.Option(help="List only sessions on this dataset, by id or name.")] = None,
-    oldest_first: OldestFirst = False,
-) -> Output:
+def list_sessions(client: Client, dataset: str | None = None, oldest_first: OldestFirst = False) -> Output:
     """List the sessions that you may see.
 
     The newest session comes first.
+
+    Parameters
+    ----------
+    dataset : List only sessions on this dataset, by id or name.
 
     \b
     Examples:
@@ -119,15 +127,15 @@ def show(client: Client, session: SessionId) -> Output:
     return session_output(client.sessions.get(session).session)
 
 
-def record(
-    client: Client,
-    session: SessionId,
-    steps: Annotated[int, typer.Option(help="Number of answers.")] = 1,
-    event: Annotated[int, typer.Option(help="Position of the event in the plan, from 0 on.")] = 0,
-) -> Output:
+def record(client: Client, session: SessionId, steps: int = 1, event: int = 0) -> Output:
     """Record answers before your program computes them.
 
     If the command fails, do not compute the answers.
+
+    Parameters
+    ----------
+    steps : Number of answers.
+    event : Position of the event in the plan, from 0 on.
 
     \b
     Example:
@@ -148,12 +156,12 @@ def close(client: Client, session: SessionId) -> Output:
     return session_output(client.sessions.get(session).close())
 
 
-def receipt(
-    client: Client,
-    session: SessionId,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
-) -> Output:
+def receipt(client: Client, session: SessionId, out: Path = Path()) -> Output:
     """Save the receipt of an ended session and the server's keys.
+
+    Parameters
+    ----------
+    out : The folder for receipt.json and keys.json.
 
     \b
     Example:

@@ -25,11 +25,15 @@ def count(
     columns: Columns,
     release: Release,
     bins: Bins = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Draw the counts into this SVG file.")] = None,
+    svg: Path | None = None,
 ) -> Output:
     """Count rows by the values of one or more columns.
 
     The counts contain noise. A number's declared range is divided into equal parts.
+
+    Parameters
+    ----------
+    svg : Draw the counts into this SVG file.
 
     \b
     Examples:
@@ -46,15 +50,14 @@ def count(
 
 
 def table(
-    client: Client,
-    json: Json,
-    dataset: Dataset,
-    rows: Annotated[str, typer.Argument(help="The declared column whose values become rows.")],
-    columns: Annotated[str, typer.Argument(help="The declared column whose values become columns.")],
-    release: Release,
-    bins: Bins = None,
+    client: Client, json: Json, dataset: Dataset, rows: str, columns: str, release: Release, bins: Bins = None
 ) -> Output:
     """Release a cross table of two columns.
+
+    Parameters
+    ----------
+    rows : The declared column whose values become rows.
+    columns : The declared column whose values become columns.
 
     \b
     Example:
@@ -79,12 +82,14 @@ def quantiles(
     dataset: Dataset,
     columns: Columns,
     release: Release,
-    share: Annotated[
-        list[float] | None, typer.Option(help="Share of rows below, from 0 to 1. Repeatable. Default: quartiles.")
-    ] = None,
+    share: list[float] | None = None,
     bins: Bins = None,
 ) -> Output:
     """Release quantiles of numbers.
+
+    Parameters
+    ----------
+    share : Share of rows below, from 0 to 1. Repeatable. Default: quartiles.
 
     \b
     Example:
@@ -107,16 +112,20 @@ def table1(
     client: Client,
     json: Json,
     dataset: Dataset,
-    by: Annotated[list[str], typer.Option(help="A category column whose categories are the groups. At most two.")],
+    by: Annotated[list[str], typer.Option()],
     release: Release,
-    columns: Annotated[list[str] | None, typer.Argument(help="Columns to describe. Default: all others.")] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(help="A condition on the rows, such as 'age >= 65'. Repeatable.")
-    ] = None,
+    columns: Annotated[list[str] | None, typer.Argument()] = None,
+    where: list[str] | None = None,
 ) -> Output:
     """Count and describe groups of rows: the Table 1 of a paper.
 
     Each group has counts, means, standard deviations, quartiles, sums and shares, and differences from the first group.
+
+    Parameters
+    ----------
+    by : A category column whose categories are the groups. At most two.
+    columns : Columns to describe. Default: all others.
+    where : A condition on the rows, such as 'age >= 65'. Repeatable.
 
     \b
     Examples:

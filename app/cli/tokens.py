@@ -31,17 +31,11 @@ Token = Annotated[str, typer.Argument(help="The token's id.")]
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="Name of the person or program. Budgets and receipts show it.")],
-    role: Annotated[Role, typer.Option(help="steward (all), analyst (quotes, jobs, sessions) or auditor (reading).")],
-    local: Annotated[
-        bool, typer.Option("--local", help="Create it under --home without a server, if all tokens are lost.")
-    ] = False,
-    scope: Annotated[
-        list[Scope] | None, typer.Option(help="A part of the role's permissions. Repeatable. Default: all.")
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(min=1, max=3650, help="Days until the token expires. Default: never.")
-    ] = None,
+    name: str,
+    role: Annotated[Role, typer.Option()],
+    local: bool = False,
+    scope: list[Scope] | None = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650)] = None,
     home: Home = None,
     url: Url = DEFAULT_URL,
 ) -> Output:
@@ -49,6 +43,14 @@ def create(
 
     The token is shown only once. Your PURSE_TOKEN must be a steward's, unless you use --local. A known name with its
     role gives another token for the same person or program.
+
+    Parameters
+    ----------
+    name : Name of the person or program. Budgets and receipts show it.
+    role : steward (all), analyst (quotes, jobs, sessions) or auditor (reading).
+    local : Create it under --home without a server, if all tokens are lost.
+    scope : A part of the role's permissions. Repeatable. Default: all.
+    days : Days until the token expires. Default: never.
 
     \b
     Examples:
@@ -68,14 +70,16 @@ def create(
 
 
 def list_tokens(
-    client: Client,
-    name: Annotated[str | None, typer.Option(help="List only tokens with this name.")] = None,
-    role: Annotated[Role | None, typer.Option(help="List only tokens of this role.")] = None,
-    oldest_first: OldestFirst = False,
+    client: Client, name: str | None = None, role: Role | None = None, oldest_first: OldestFirst = False
 ) -> Output:
     """List valid tokens.
 
     The newest token comes first. Secrets are not shown.
+
+    Parameters
+    ----------
+    name : List only tokens with this name.
+    role : List only tokens of this role.
 
     \b
     Examples:

@@ -1,12 +1,11 @@
 """purse tune."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.jobs import job_output, price_output
-from app.cli.options import Dataset, Json, Key, Positive, Price, QuoteOnly, Target, Wait, file_option
+from app.cli.options import Dataset, Json, Key, OptionalFile, Positive, Price, QuoteOnly, Target, Wait
 from app.cli.output import Output, read_json
 from purse import Client
 from purse.client.requests import without_none
@@ -18,21 +17,21 @@ def tune(
     dataset: Dataset,
     target: Target,
     price: Price,
-    method: Annotated[
-        list[str] | None,
-        typer.Option("--method", "-m", help="A candidate, by the name of its method. Repeatable."),
-    ] = None,
-    candidates: Annotated[
-        Path | None,
-        file_option("JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit."),
-    ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of runs of each candidate. Default: 2.")] = None,
+    method: list[str] | None = None,
+    candidates: OptionalFile = None,
+    repeats: Annotated[int | None, typer.Option(min=1)] = None,
     positive: Positive = None,
     quote: QuoteOnly = False,
     wait: Wait = False,
     idempotency_key: Key = None,
 ) -> Output:
     """Train several candidates at one price and keep the best.
+
+    Parameters
+    ----------
+    method : A candidate, by the name of its method. Repeatable.
+    candidates : JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit.
+    repeats : Number of runs of each candidate. Default: 2.
 
     \b
     Examples:

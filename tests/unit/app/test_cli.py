@@ -135,6 +135,11 @@ def test_the_help_of_a_command_begins_with_an_example_and_then_its_summary(comma
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_every_option_and_argument_has_a_help() -> None:
+    parameters = [(words, each) for words, command in COMMANDS_BY_WORDS.items() for each in command.params]
+    assert [f"{words} {each.name}" for words, each in parameters if not each.help] == []
+
+
 def test_an_error_names_the_option_and_not_the_place_in_a_request(run: Run) -> None:
     for words, field in ((("budget", "nowhere"), "purse datasets"), (("jobs", "--since", "yesterday"), " since: must")):
         code, _, err = run(*words)
