@@ -66,7 +66,8 @@ def migrate(home: Home = None) -> Output:
     `purse serve` does this by itself with SQLite, but never with PostgreSQL.
 
     \b
-    Example:
+    Examples:
+      purse migrate --home /srv/purse
       purse server migrate --home /srv/purse
     """
     from app.cli.state import settings_of
