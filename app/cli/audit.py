@@ -1,5 +1,6 @@
 """purse audit."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +12,6 @@ from purse import text
 
 if TYPE_CHECKING:
     from solvers.audit import Finding
-
-_RESULTS = ("BROKEN", "holds", "undecided")
 
 
 def audit(
@@ -45,15 +44,16 @@ def audit(
         raise Refusal(f"{method!r} cannot be audited. Choose one of {', '.join(sorted(CASES))}, or all.")
     names = sorted(CASES) if method == "all" else [method]
     findings: dict[str, list[Finding]] = {}
-    rows = []
     for name in names:
         findings[name] = attack(name, runs, relation=neighbors)
-        results = [_result(each) for each in findings[name]]
-        for each, result in zip(findings[name], results, strict=True):
-            rows.append((name, each.delta, each.promise, each.lower_bound, each.half_noise, result))
         if len(names) > 1:
-            counts = ", ".join(f"{results.count(result)} {result}" for result in _RESULTS if result in results)
-            note(f"{len(findings)} of {len(names)}: {name}: {counts}")
+            counts = sorted(Counter(map(_result, findings[name])).items())
+            note(f"{len(findings)} of {len(names)}: {name}: {', '.join(f'{n} {result}' for result, n in counts)}")
+    rows = [
+        (name, each.delta, each.promise, each.lower_bound, each.half_noise, _result(each))
+        for name in names
+        for each in findings[name]
+    ]
     headings = ("method", "delta", "epsilon", "lower bound", "with half the noise", "result")
     units = {name: str(CASES[name].problem.unit) for name in names}
     notes = [
@@ -61,7 +61,7 @@ def audit(
         for unit in sorted(set(units.values()))
     ]
     document = {name: [asdict(each) for each in findings[name]] for name in names}
-    is_broken = any(each.lower_bound > each.promise for name in names for each in findings[name])
+    is_broken = any(result == "BROKEN" for *_, result in rows)
     notes += ["An attack proved a larger epsilon than the guarantee allows."] if is_broken else []
     return Output(document, text.table(headings, rows), notes, exit_code=1 if is_broken else 0)
 

@@ -1,21 +1,14 @@
 """purse upload, dataset declare, datasets, budget."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import (
-    Explain,
-    File,
-    FileOption,
-    Json,
-    OldestFirst,
-    OptionalArgument,
-    Sheet,
-)
+from app.cli.options import Explain, File, FileOption, OldestFirst, OptionalArgument, Sheet
 from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
@@ -29,9 +22,7 @@ from purse.wire.datasets import Dataset, DatasetState
 _SHOWN_CATEGORIES = 8
 
 
-def upload(
-    client: Client, json: Json, file: File, spec: FileOption, resume: str | None = None, sheet: Sheet = None
-) -> Output:
+def upload(client: Client, file: File, spec: FileOption, resume: str | None = None, sheet: Sheet = None) -> Output:
     """Register a file as a dataset.
 
     The spec declares the columns with their bounds, and the budget. Use `purse check` first to find values that cannot
@@ -60,7 +51,7 @@ def upload(
             "rb",
             description="uploading",
             transient=True,
-            disable=json or not sys.stderr.isatty(),
+            disable=not sys.stderr.isatty(),
             console=Console(stderr=True),
         ) as source,
     ):
@@ -115,7 +106,7 @@ def datasets(
       purse datasets census --explain
     """
     if dataset is None:
-        listed = list(client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc"))
+        listed = client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc")
         return Output(listed, _list(listed))
     described = client.datasets.get(dataset)
     columns = text.table(("column", "type", "values", "default"), map(_column, described.columns))
@@ -136,7 +127,7 @@ def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = 
       purse budget census
     """
     if dataset is None:
-        listed = list(client.datasets.list())
+        listed = client.datasets.list()
         return Output(listed, _list(listed))
     status = client.datasets.budget(dataset)
     report = text.facts(_standing(status, explain))
@@ -165,7 +156,7 @@ def _warnings(dataset: Dataset) -> list[str]:
     return [f"warning: {warning}" for warning in dataset.warnings]
 
 
-def _list(datasets: list[Dataset]) -> str:
+def _list(datasets: Sequence[Dataset]) -> str:
     rows = [
         (
             each.id,

@@ -26,15 +26,15 @@ class Selection:
     Parameters
     ----------
     analyst : Only entries about this analyst's jobs and sessions.
-    kind : Only this kind: charged, released, refunded ...
+    kind : Only entries of this kind, such as charged, released or refunded.
     job : Only this job's entries.
-    since : Only entries from this time (UTC) on.
+    since : Only entries from this time (UTC) on, such as 2026-11-01 or 2026-11-01T12:00:00Z.
     """
 
     analyst: str | None = None
     kind: str | None = None
     job: str | None = None
-    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])] = None
+    since: Annotated[datetime | None, typer.Option(metavar="<time>", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])] = None
 
     @property
     def is_all(self) -> bool:

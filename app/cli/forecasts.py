@@ -10,19 +10,12 @@ from app.cli.options import Dataset, Delta, OptionalArgument, OptionalFile, Trai
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from app.http.errors import ApiError
-from app.sources.errors import SourceError
 from purse import Client, layouts, text
 from purse.client.requests import without_none
 from purse.wire.forecasts import AccuracyForecast
 from purse.wire.twins import TwinSource
 
-Source = Annotated[
-    TwinSource | None,
-    typer.Option(
-        "--from",
-        help="Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.",
-    ),
-]
+Source = Annotated[TwinSource | None, typer.Option("--from")]
 
 
 def forecast(
@@ -52,8 +45,9 @@ def forecast(
     epsilon : An epsilon to try. Repeatable. Default: six values.
     wanted : Target score: accuracy, or R^2 for a numeric target. Shows the epsilon that reaches it.
     signal : Assumed quality of the best model: 0 is as good as a constant answer, 1 is perfect.
+    source : Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.
     runs : Number of runs at each epsilon. Default: 10, or fewer.
-    twin_number : Number of the synthetic dataset.
+    twin_number : Number of the synthetic dataset. The same number gives the same rows.
     spec : JSON file with a spec. The forecast then runs on this machine.
     records : With --spec: number of records.
     sample : With --spec: public file with similar rows.
@@ -64,8 +58,7 @@ def forecast(
       purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
-    request = training.fields | {"signal": signal, "twin": twin_number} | ({} if runs is None else {"runs": runs})
-    request |= {} if wanted is None else {"wanted": wanted}
+    request = training.fields | without_none(signal=signal, twin=twin_number, runs=runs, wanted=wanted)
     if spec is not None:
         if records is None or dataset is not None or source is not None:
             raise Refusal("--spec needs --records, and does not go with a dataset or with --from.")
@@ -97,8 +90,6 @@ def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, A
     except ApiError as error:
         faults = "; ".join(f"{v.where.removeprefix('body.')}: {v.what}" for v in error.violations or ())
         raise Refusal(f"{error.code}: {faults or error.detail}") from None
-    except SourceError as error:
-        raise Refusal(error.detail) from None
 
 
 def _text(computed: AccuracyForecast) -> str:
@@ -142,6 +133,7 @@ def twin(
     out : Write the rows to this file.
     rows : Number of rows.
     number : Number of the twin. The same number gives the same rows.
+    source : Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.
 
     \b
     Example:

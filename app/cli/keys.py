@@ -31,7 +31,7 @@ def export(client: Client, out: Annotated[Path, typer.Option(dir_okay=False)] = 
 
     Parameters
     ----------
-    out : The file.
+    out : The file to write.
 
     \b
     Example:

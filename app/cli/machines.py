@@ -12,12 +12,12 @@ from app.cli.output import Output, Refusal
 from purse import text
 
 Authority = Annotated[
-    Path, typer.Option("--ca", envvar="PURSE_SCHEDULER_CA", help="PEM file with the authority's certificate.")
+    Path, typer.Option(envvar="PURSE_SCHEDULER_CA", help="PEM file with the authority's certificate.")
 ]
 Certificate = Annotated[
-    Path, typer.Option("--cert", envvar="PURSE_SCHEDULER_CERT", help="PEM file with this machine's certificate.")
+    Path, typer.Option(envvar="PURSE_SCHEDULER_CERT", help="PEM file with this machine's certificate.")
 ]
-Key = Annotated[Path, typer.Option("--key", envvar="PURSE_SCHEDULER_KEY", help="PEM file with the certificate's key.")]
+Key = Annotated[Path, typer.Option(envvar="PURSE_SCHEDULER_KEY", help="PEM file with the certificate's key.")]
 
 
 @dataclass(frozen=True, slots=True)

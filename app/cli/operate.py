@@ -1,9 +1,9 @@
-"""purse serve, server health, migrate, backup, demo."""
+"""purse demo, serve, server."""
 
 import logging
 import socket
 import sys
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from app.cli.options import DEFAULT_URL, Home, Json, Url
 from app.cli.output import Output, Refusal
 from app.cli.running import connect
 from app.persistence.files import StartRefused
-from purse import ProblemError, Unreachable
+from purse import ProblemError, Unreachable, text
 
 
 def serve(
@@ -85,8 +85,8 @@ def backup(
 ) -> Output:
     """Copy a running server to a folder.
 
-    The folder can be used as PURSE_HOME. It contains the data, so protect it. It has neither the epoch nor the tokens
-    that are stored in files. With PostgreSQL it does not have the database: run `pg_dump` first.
+    The folder can be used as PURSE_HOME. It contains the data, so protect it. It leaves out the epoch and files with
+    tokens. With PostgreSQL it leaves out the database: run `pg_dump` first.
 
     Parameters
     ----------
@@ -104,6 +104,52 @@ def backup(
     copied = back_up(settings, target.absolute(), with_key)
     document = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
     return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
+
+
+def copy_database(
+    source: Annotated[str | None, typer.Option("--from")] = None,
+    target: Annotated[str | None, typer.Option("--to")] = None,
+    home: Home = None,
+) -> Output:
+    """Copy a server to another database.
+
+    For example, copy from SQLite to PostgreSQL. Stop every server first. The copy is one transaction. Before it is
+    committed, every ledger is verified in both databases, every receipt's signature is checked, and every row is
+    compared. The data folder stays as it is. Afterwards a server refuses to start on the old database.
+
+    Parameters
+    ----------
+    source : The database to copy. Default: the SQLite file under --home.
+    target : An empty database. Default: the one in PURSE_DATABASE_URL.
+
+    \b
+    Examples:
+      purse server copy-database --to postgresql://purse@db.example/purse --home /srv/purse
+      PURSE_DATABASE_URL=postgresql://purse@db/purse purse server copy-database --home /srv/purse
+    """
+    from app.cli.state import settings_of_home
+    from app.identity.home import open_database
+    from app.ledger.keys import SigningKeys
+    from app.ledger.moving import copy as copy_rows
+    from app.persistence.session import Database
+    from app.services import check_free
+
+    settings = settings_of_home(home)
+    source = source or settings.model_copy(update={"database_url": None}).database
+    target = target or settings.database
+    if source == target:
+        raise Refusal("The two databases are the same. Name another one with --to or in PURSE_DATABASE_URL.")
+    old_settings = settings.model_copy(update={"database_url": source})
+    check_free(old_settings)
+    with closing(open_database(old_settings)) as old, closing(Database(target)) as new:
+        copied = copy_rows(old, new, SigningKeys.beside(settings.home, old).jwks())
+    counts = {name: count for name, (count, _) in copied.tables.items()}
+    heads = {name: str(head) for name, head in copied.heads.items()}
+    table = text.table(("ledger", "head", "in both"), [(name, head, "valid") for name, head in heads.items()])
+    line = (
+        f"Copied {sum(counts.values())} rows and {copied.receipts} receipts, each signed by a key of {settings.home}."
+    )
+    return Output({"ledgers": heads, "receipts": copied.receipts, "rows": counts}, table, [line])
 
 
 def health(metrics: bool = False, url: Url = DEFAULT_URL) -> Output:
@@ -124,17 +170,16 @@ def health(metrics: bool = False, url: Url = DEFAULT_URL) -> Output:
         with connect(url) as client:
             figures = client.metrics()
         return Output({"metrics": figures}, figures)
-    is_live, is_ready = True, True
+    state = "ready"
     try:
         with connect(url) as client:
             client.ready()
     except ProblemError:
-        is_ready = False
+        state = "live, not ready"
     except Unreachable:
-        is_live = is_ready = False
-    state = "ready" if is_ready else "live, not ready" if is_live else "no answer"
-    document = {"url": url, "live": is_live, "ready": is_ready}
-    return Output(document, notes=[f"{url}: {state}"], exit_code=0 if is_ready else 1)
+        state = "no answer"
+    document = {"url": url, "live": state != "no answer", "ready": state == "ready"}
+    return Output(document, notes=[f"{url}: {state}"], exit_code=0 if state == "ready" else 1)
 
 
 def demo(json: Json) -> None:

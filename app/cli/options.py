@@ -23,10 +23,7 @@ Home = Annotated[
     Path | None, typer.Option(envvar="PURSE_HOME", help="The server's data folder. Default: ./purse-data.")
 ]
 Wait = Annotated[bool, typer.Option(help="Return when the job has ended.")]
-Key = Annotated[
-    str | None,
-    typer.Option(help="Repeat a request with the same key, and it is charged once. Default: a random key."),
-]
+Key = Annotated[str | None, typer.Option(help="Requests with the same key are charged once. Default: a random key.")]
 QuoteOnly = Annotated[bool, typer.Option(help="Show the price and charge nothing.")]
 Explain = Annotated[bool, typer.Option(help="Explain what the neighbor relation guarantees.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss epsilon, from 0.001 to 100.")]
@@ -40,9 +37,7 @@ Bins = Annotated[int | None, typer.Option(help="Number of equal parts of a numbe
 Target = Annotated[str, typer.Option(help="The declared column to predict.")]
 Positive = Annotated[
     str | None,
-    typer.Option(
-        help="The class to predict, for a category target. Default: the second class, or softmax for several."
-    ),
+    typer.Option(help="Class to predict of a category target. Default: the second, or softmax for several."),
 ]
 
 

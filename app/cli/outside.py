@@ -7,9 +7,8 @@ import typer
 
 from accounting.privacy import Relation
 from app.cli.options import Dataset, OptionalFile
-from app.cli.output import Output, Refusal, loss, read_json
+from app.cli.output import Output, Refusal, described, loss, read_json
 from purse import Client, text
-from purse.wire.outside import ExternalCharged
 
 Count = Annotated[int, typer.Option(help="Number of answers.")]
 Rate = Annotated[float | None, typer.Option(help="Probability that a record is in an answer's batch. Default: 1.")]
@@ -23,8 +22,8 @@ class Mechanism:
     ----------
     gaussian : Noise std divided by the most that one record adds to an answer.
     laplace : Scale of continuous Laplace noise, divided by the most that one record adds to an answer. Charge discrete
-        Laplace noise by --pure.
-    pure : Epsilon of an answer by another mechanism.
+        Laplace noise with --pure.
+    pure : Epsilon of an answer with any other noise, whose delta is 0.
     """
 
     gaussian: float | None = None
@@ -76,7 +75,14 @@ def charge(
     composed = single if count == 1 else {"type": "SelfComposedDpEvent", "event": single, "count": count}
     stated = composed if event is None else read_json(event)
     charged = client.datasets.charge(dataset, label=label, event=stated, exceeds=exceeds)
-    return Output(charged, _facts(charged))
+    facts = [
+        ("dataset", charged.dataset),
+        ("label", charged.label),
+        ("spent", loss(charged.budget.spent)),
+        ("remaining", loss(charged.budget.remaining)),
+        ("exceeds", "yes: the ledger is frozen" if charged.exceeds else "no"),
+    ]
+    return Output(charged, text.facts(facts))
 
 
 def calibrate(
@@ -94,7 +100,7 @@ def calibrate(
 
     Parameters
     ----------
-    mechanism : gaussian, laplace or poisson_gaussian.
+    mechanism : Kind of noise: gaussian, laplace or poisson_gaussian.
     epsilon : Privacy loss epsilon of all answers together.
     delta : Delta of all answers together.
     neighbors : The neighbor relation.
@@ -106,23 +112,5 @@ def calibrate(
     """
     event: dict[str, Any] = {"name": mechanism} if rate is None else {"name": mechanism, "rate": rate}
     calibration = client.calibrate(event, epsilon=epsilon, delta=delta, count=count, neighbors=neighbors)
-    facts = [
-        ("noise multiplier", calibration.noise_multiplier),
-        ("privacy", text.loss(calibration.epsilon, calibration.delta)),
-        ("neighbors", calibration.neighbors),
-        ("accountant", f"{calibration.accountant} {calibration.accountant_version}"),
-    ]
-    return Output(calibration, text.facts(facts))
-
-
-def _facts(charged: ExternalCharged) -> str:
-    budget = charged.budget
-    return text.facts(
-        [
-            ("dataset", charged.dataset),
-            ("label", charged.label),
-            ("spent", loss(budget.spent)),
-            ("remaining", loss(budget.remaining)),
-            ("exceeds", "yes: the ledger is frozen" if charged.exceeds else "no"),
-        ]
-    )
+    names = ("noise_multiplier", "epsilon", "delta", "neighbors", "accountant", "accountant_version")
+    return Output(calibration, described(calibration, *names))

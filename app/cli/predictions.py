@@ -21,17 +21,11 @@ from purse.wire.files import PLAIN, Dialect
 _BATCH_ROWS = 10_000
 
 
-def predict(
-    client: Client,
-    model: str,
-    file: File,
-    spec: OptionalFile = None,
-    out: Path | None = None,
-) -> Output:
+def predict(client: Client, model: str, file: File, spec: OptionalFile = None, out: Path | None = None) -> Output:
     """Apply a released model to the rows of a CSV file.
 
     Predictions cost nothing, because the model is already released. No server is needed if the model is a file. The CSV
-    file has the model's columns. The file may also have the target and columns of the spec. Missing and unreadable
+    file must have the model's columns, and may have the target and other columns of the spec. Missing and unreadable
     values are replaced by the column's default.
 
     Parameters

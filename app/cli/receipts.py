@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from accounting.errors import CodecError
 from accounting.privacy import Unit
@@ -14,14 +14,10 @@ from accounting.records.documents import parse
 from accounting.records.signing import named_key
 from app.cli.ledger import Heads, read_entries, read_head
 from app.cli.options import File, Job, OptionalFile
-from app.cli.output import Output, Refusal, percent
+from app.cli.output import Output, Refusal, described, percent
 from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
-from purse.wire.evaluations import ReleasedEvaluation
-from purse.wire.models import Model
-from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet
-from purse.wire.statistics import ReleasedStatistic
 
 
 def get(client: Client, job: Job, out: Path = Path()) -> Output:
@@ -51,8 +47,9 @@ def verify(
     ----------
     file : The receipt.
     keys : The keys to trust. Default: keys.json beside the receipt.
-    model : Also check that the receipt is for this model.
+    model : Also check that the receipt is for this model, or another result of a job.
     ledger : Also check that this exported ledger has the release.
+    heads : A head that the ledger must contain: SEQUENCE:HASH, or the file of a head or receipt. Repeatable.
 
     \b
     Examples:
@@ -94,8 +91,7 @@ def ask(client: Client, file: File) -> Output:
       purse receipt ask receipt.json
     """
     report = client.verify(Receipt(read_document(file), KeySet(keys=[])))
-    findings = [(name.replace("_", " "), _finding(value)) for name, value in report]
-    return Output(report, text.facts(findings), exit_code=0 if report.valid else 1)
+    return Output(report, described(report, *type(report).model_fields), exit_code=0 if report.valid else 1)
 
 
 def saved(receipt: Receipt, folder: Path) -> Output:
@@ -148,26 +144,14 @@ def _session_facts(stated: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _finding(value: object) -> object:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else value
-
-
 def _released(file: Path) -> AsWritten:
     """Return a model, profile, statistic or evaluation, with every field of its file."""
+    released: TypeAdapter[Released] = TypeAdapter(Annotated[Released, Field(discriminator="kind")])
     try:
         document = parse(file.read_bytes())
+        released.validate_python(document, strict=False, extra="ignore")
     except CodecError as error:
         raise Refusal(f"--model {file}: {error}") from None
-    kinds: dict[str, type[Released]] = {
-        "profile": DatasetProfile,
-        "statistic": ReleasedStatistic,
-        "evaluation": ReleasedEvaluation,
-    }
-    kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
-    try:
-        kind.model_validate(document, strict=False, extra="ignore")
     except ValidationError:
         raise Refusal(
             f"--model {file}: not a model, profile, statistic or evaluation. Use a file that `purse model --out` wrote."

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from app.cli.options import Dataset, File, OptionalFile, Sheet
-from app.cli.output import Output
+from app.cli.output import Output, described
 from app.cli.reports import cures
 from app.cli.specs import read_spec
-from purse import Client, text
+from purse import Client
 from purse.wire.twins import PublicSample
 
 
@@ -66,5 +66,4 @@ def delete(client: Client, dataset: Dataset) -> Output:
 
 
 def _facts(sample: PublicSample) -> str:
-    attached = f"{sample.attached_by} at {sample.attached_at}"
-    return text.facts([("rows", sample.rows), ("published", sample.published), ("attached by", attached)])
+    return described(sample, "rows", "published", "attached_by", "attached_at")

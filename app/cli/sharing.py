@@ -34,7 +34,7 @@ def list_grants(client: Client, dataset: Dataset) -> Output:
     Example:
       purse grant list census
     """
-    grants = list(client.datasets.grants(dataset))
+    grants = client.datasets.grants(dataset)
     rows = [(each.analyst, each.identity, each.granted_by, each.granted_at) for each in grants]
     return Output(grants, text.table(("analyst", "identity", "granted by", "at"), rows))
 
@@ -87,7 +87,7 @@ def list_allotments(client: Client, dataset: Dataset) -> Output:
     Example:
       purse allot list census
     """
-    allotments = list(client.datasets.allotments(dataset))
+    allotments = client.datasets.allotments(dataset)
     return Output(allotments, allotment_table(allotments))
 
 

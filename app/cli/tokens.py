@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from app.cli.options import DEFAULT_URL, Home, OldestFirst, Url
-from app.cli.output import Output, Refusal, note
+from app.cli.output import Output, Refusal, described, note
 from app.cli.running import connect
 from app.http.errors import ApiError
 from purse import Client, text
 from purse.wire import tokens as wire
-from purse.wire.base import Order
 from purse.wire.tokens import NewToken, Role, TokenRequest
 
 
@@ -41,8 +40,8 @@ def create(
 ) -> Output:
     """Create an access token.
 
-    The token is shown only once. Your PURSE_TOKEN must be a steward's, unless you use --local. A known name with its
-    role gives another token for the same person or program.
+    The token is shown only once. Your PURSE_TOKEN must be a steward's, unless you use --local. If the name
+    already has this role, the person or program gets another token.
 
     Parameters
     ----------
@@ -86,8 +85,7 @@ def list_tokens(
       purse token list
       purse token list --role analyst
     """
-    order: Order = "asc" if oldest_first else "desc"
-    tokens = list(client.tokens.list(name=name, role=role, order=order))
+    tokens = client.tokens.list(name=name, role=role, order="asc" if oldest_first else "desc")
     rows = [
         (each.id, each.name, each.role, " ".join(each.scopes), each.created_at[:10], (each.expires_at or "never")[:10])
         for each in tokens
@@ -122,15 +120,7 @@ def revoke(client: Client, token: Token) -> Output:
 
 def _output(token: NewToken) -> Output:
     note("This token is shown once; only its hash is kept.")
-    facts = [
-        ("id", token.id),
-        ("name", token.name),
-        ("role", token.role),
-        ("scopes", " ".join(token.scopes)),
-        ("expires", token.expires_at or "never"),
-        ("token", token.token),
-    ]
-    return Output(token, text.facts(facts))
+    return Output(token, described(token, "id", "name", "role", "scopes", "expires_at", "token", missing="never"))
 
 
 def _create_in_home(

@@ -25,10 +25,7 @@ def add(client: Client, address: str) -> Output:
 
 
 def list_webhooks(
-    client: Client,
-    webhook: OptionalArgument = None,
-    analyst: str | None = None,
-    oldest_first: OldestFirst = False,
+    client: Client, webhook: OptionalArgument = None, analyst: str | None = None, oldest_first: OldestFirst = False
 ) -> Output:
     """List webhooks and their deliveries.
 
@@ -44,7 +41,7 @@ def list_webhooks(
       purse webhook list
     """
     order: Order = "asc" if oldest_first else "desc"
-    webhooks = [client.webhooks.get(webhook)] if webhook else list(client.webhooks.list(analyst=analyst, order=order))
+    webhooks = [client.webhooks.get(webhook)] if webhook else client.webhooks.list(analyst=analyst, order=order)
     rows = [(each.id, each.analyst, each.url, each.delivered_at or "never", each.failures) for each in webhooks]
     return Output(webhooks, text.table(("id", "analyst", "address", "last delivery", "failures since"), rows))
 

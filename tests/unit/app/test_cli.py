@@ -817,7 +817,7 @@ def test_a_steward_amends_freezes_and_erases_a_dataset(run: Run, people: tuple[P
 def test_the_calculator_and_an_external_charge(run: Run, name: str, tmp_path: Path) -> None:
     target = ("--epsilon", "0.5", "--delta", "1e-6", "--count", "12")
     noise = _document(run("calibrate", "gaussian", *target, "--json"))["noise_multiplier"]
-    assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", run("calibrate", "poisson_gaussian",
+    assert re.search(r"^epsilon +0\.\d+\ndelta +1e-06$", run("calibrate", "poisson_gaussian",
         "--rate", "0.1", "--neighbors", "zero_out", *target)[1], re.M)  # fmt: skip
     arguments = ("dataset", "charge", name, "--label", "report", "--gaussian", str(noise))
     charge = _document(run(*arguments, "--count", "12", "--json"))
