@@ -47,8 +47,7 @@ def check(
         names = [column.name for column in declared.columns]
         for unknown in (name for name in target if name not in names):
             raise Refusal(f"--target {unknown} is not a declared column. Declared columns: {', '.join(names)}.")
-        fields = dict(declared) | {"targets": [*declared.targets, *target]}
-        declared = DatasetSpec.model_validate(fields)
+        declared = DatasetSpec.model_validate(dict(declared) | {"targets": [*declared.targets, *target]})
     with readable(file, declared.dialect, sheet) as plain:
         report = _report(plain, declared)
     refused = [column.name for column in report.refused]

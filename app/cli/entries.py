@@ -1,4 +1,4 @@
-"""Entries of a ledger: selection, table, CSV and JSON lines."""
+"""Entries of a ledger: selection, table and CSV."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from accounting.records.chain import Entry, to_lines
+from accounting.records.chain import Entry
 from app.cli.output import percent
 from purse import text
 
@@ -106,11 +106,6 @@ def as_csv(ledger: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
     for row, entry in zip(rows(ledger, selected), selected, strict=True):
         writer.writerow((*map(_escaped, row), entry.previous_hash, entry.hash))
     return file.getvalue().encode()
-
-
-def as_lines(_: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
-    """Return the selected entries as JSON lines. `purse ledger verify FILE` reads those of a whole ledger."""
-    return to_lines(selected)
 
 
 def _analysts(ledger: Iterable[Entry]) -> dict[str, str]:

@@ -67,8 +67,7 @@ def forecast(
     elif dataset is None or sample is not None or records is not None:
         raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
     else:
-        options = request | {"source": source}
-        computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, **options)
+        computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, source=source, **request)
     return Output(computed, _text(computed))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from accounting.errors import AccountingError
-from accounting.records.chain import Entry, Head, from_lines
+from accounting.records.chain import Entry, Head, from_lines, to_lines
 from app.cli import entries
 from app.cli.entries import Selection
 from app.cli.options import Dataset, Home, Json, OptionalFile, OutFile
@@ -58,7 +58,7 @@ def export(
     """
     ledger = _fetch(client, dataset)
     selected = selection.among(ledger)
-    content = (entries.as_csv if form == "csv" else entries.as_lines)(ledger, selected)
+    content = entries.as_csv(ledger, selected) if form == "csv" else to_lines(selected)
     if form == "jsonl" and not selection.is_all:
         note("This is a part of the ledger. Only a whole ledger can be verified by itself.")
     if out is None and not json:

@@ -47,11 +47,10 @@ def serve(
     settings = settings_of(home, host, port)
     logs.install(settings.log_level, settings.log_format)
     url = f"http://{settings.host}:{settings.port}"
-    document = {"url": url, "home": str(settings.home)}
     try:
         _check_port(settings.host, settings.port)
         check_free(settings, alone=False)
-        Output(document, notes=[f"serving {settings.home} on {url}"]).write(json)
+        Output({"url": url, "home": str(settings.home)}, notes=[f"serving {settings.home} on {url}"]).write(json)
         with redirect_stdout(sys.stderr if json else sys.stdout):
             main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
     except (Refusal, StartRefused) as refused:

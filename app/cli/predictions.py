@@ -51,15 +51,12 @@ def predict(client: Client, model: str, file: File, spec: OptionalFile = None, o
         raise Refusal(f"{file} has no row under a header. Give a CSV file with a header and at least one row.")
     notes = list(dict.fromkeys(f"warning: {each.message}" for each in caught))
     classes = released.classes if released.link == "softmax" else None
+    content = _as_csv(classes, predictions)
     if out is None:
-        written = io.StringIO()
-        _write(written, classes, predictions)
-        return Output({"classes": classes, "predictions": predictions}, written.getvalue(), notes)
-    with out.open("w", encoding="utf-8", newline="") as target:
-        _write(target, classes, predictions)
-    return Output(
-        {"written": str(out), "rows": len(predictions)}, notes=[*notes, f"wrote {out}: {len(predictions)} rows"]
-    )
+        return Output({"classes": classes, "predictions": predictions}, content, notes)
+    out.write_bytes(content.encode())
+    notes.append(f"wrote {out}: {len(predictions)} rows")
+    return Output({"written": str(out), "rows": len(predictions)}, notes=notes)
 
 
 def _model(name: str, client: Client) -> Model:
@@ -111,8 +108,10 @@ def _batches(source: TextIO, dialect: Dialect, ignored: set[str]) -> Iterator[li
         yield [{name: value for name, value in row.items() if name not in ignored} for row in rows]
 
 
-def _write(target: TextIO, classes: list[str] | None, predictions: list[Any]) -> None:
-    """Write CSV with one column, or one for each class."""
-    writer = csv.writer(target, lineterminator="\n")
+def _as_csv(classes: list[str] | None, predictions: list[Any]) -> str:
+    """Return the predictions as CSV with one column, or with one for each class."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(classes or ["prediction"])
     writer.writerows(row if classes else [row] for row in predictions)
+    return file.getvalue()
