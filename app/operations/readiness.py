@@ -24,8 +24,8 @@ REASONS: Final = {
     "disk": "the disk is nearly full",
     "workers": "its worker processes do not run",
 }
-_CHECK_TIMEOUT_SECONDS = 5.0  # time that the database may take
-_CACHE_SECONDS = 1.0  # the route is public, and each check waits for the database's writer
+CHECK_TIMEOUT_SECONDS = 5.0  # time that the database may take
+CACHE_SECONDS = 1.0  # the route is public, and each check waits for the database's writer
 
 
 class Readiness:
@@ -48,7 +48,7 @@ class Readiness:
     ) -> None:
         self._settings, self._database, self._keys, self._ready, self._slots = settings, database, keys, ready, slots
         self._is_draining = False
-        self._checked_at, self._checked = -_CACHE_SECONDS, list[str]()
+        self._checked_at, self._checked = -CACHE_SECONDS, list[str]()
         self._checking = asyncio.Lock()
         self._task: asyncio.Task[list[str]] | None = None
 
@@ -64,7 +64,7 @@ class Readiness:
     async def reasons(self) -> list[str]:
         """Return members of `REASONS`, in that order; an empty list if the server is ready."""
         async with self._checking:
-            if time.monotonic() - self._checked_at >= _CACHE_SECONDS:
+            if time.monotonic() - self._checked_at >= CACHE_SECONDS:
                 self._checked = await self._check()
                 self._checked_at = time.monotonic()
         return [reason for reason in REASONS if reason in self.last_reasons]
@@ -77,7 +77,7 @@ class Readiness:
     async def _check(self) -> list[str]:
         if self._task is None or self._task.done():  # so that a database that hangs occupies one thread only
             self._task = asyncio.create_task(asyncio.to_thread(self._check_now))
-        if not (await asyncio.wait({self._task}, timeout=_CHECK_TIMEOUT_SECONDS))[0]:
+        if not (await asyncio.wait({self._task}, timeout=CHECK_TIMEOUT_SECONDS))[0]:
             return ["database"]
         try:
             return self._task.result()
