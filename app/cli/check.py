@@ -11,6 +11,7 @@ from app.cli.output import Output, Refusal, to_json
 from app.cli.reports import cures, outcomes
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError, Unparsed, refusals
+from purse import text
 from purse.excel import readable
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
@@ -52,8 +53,8 @@ def check(
         report = _report(plain, declared)
     refused = [column.name for column in report.refused]
     lines = [reason for column in report.refused for reason in refusals(column)] + list(cures(report))
-    text = outcomes(report) + "".join(f"{line}\n" for line in lines)
-    return Output(report.model_dump() | {"refused": refused}, text, exit_code=1 if refused else 0)
+    printed = outcomes(report) + "".join(map(text.paragraph, lines))
+    return Output(report.model_dump() | {"refused": refused}, printed, exit_code=1 if refused else 0)
 
 
 def _report(file: Path, spec: DatasetSpec) -> FileReport:
@@ -87,10 +88,10 @@ def _draft(file: Path) -> Output:
         "purse: This is a draft. Fill in lower and upper from what you know about such values, never from this file:",
         "bounds are public, and a bound from the file reveals a value. Keep only categories that are publicly known to",
         "be possible, and add missing ones. Choose a budget.",
-    ]
-    notes += [
-        f"purse: {name!r} is left out: it is empty or has text of more than {proposal.MOST_CATEGORIES} kinds. "
-        "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
-        for name in draft.left_out
+        *(
+            f"purse: {name!r} is left out: it is empty or has more than {proposal.MOST_CATEGORIES} different texts. "
+            "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
+            for name in draft.left_out
+        ),
     ]
     return Output(draft.spec, to_json(draft.spec), notes)

@@ -106,8 +106,7 @@ def datasets(
       purse datasets census --explain
     """
     if dataset is None:
-        listed = client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc")
-        return Output(listed, _list(listed))
+        return _listed(client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc"))
     described = client.datasets.get(dataset)
     columns = text.table(("column", "type", "values", "default"), map(_column, described.columns))
     report = _facts(described, explain) + (columns if described.columns else "")
@@ -127,8 +126,7 @@ def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = 
       purse budget census
     """
     if dataset is None:
-        listed = client.datasets.list()
-        return Output(listed, _list(listed))
+        return _listed(client.datasets.list())
     status = client.datasets.budget(dataset)
     report = text.facts(_standing(status, explain))
     if status.analysts:
@@ -156,7 +154,8 @@ def _warnings(dataset: Dataset) -> list[str]:
     return [f"warning: {warning}" for warning in dataset.warnings]
 
 
-def _list(datasets: Sequence[Dataset]) -> str:
+def _listed(datasets: Sequence[Dataset]) -> Output:
+    """Return a list of datasets as the result of a command."""
     rows = [
         (
             each.id,
@@ -168,7 +167,7 @@ def _list(datasets: Sequence[Dataset]) -> str:
         )
         for each in datasets
     ]
-    return text.table(("id", "name", "records", "jobs", "spent", "remaining"), rows)
+    return Output(datasets, text.table(("id", "name", "records", "jobs", "spent", "remaining"), rows))
 
 
 def _column(column: Column) -> tuple[object, ...]:
