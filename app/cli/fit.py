@@ -163,8 +163,7 @@ def _with_unit(declared: DatasetSpec, column: str | None, max_rows: int | None) 
 
 def _with_target(declared: DatasetSpec, target: str) -> DatasetSpec:
     """Return the declaration with the target among `targets`, if that is empty."""
-    is_declared = target in {column.name for column in declared.columns}
-    if declared.targets or not is_declared:
+    if declared.targets or target not in {column.name for column in declared.columns}:
         return declared
     return declared.model_copy(update={"targets": [target]})
 

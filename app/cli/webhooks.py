@@ -29,7 +29,7 @@ def list_webhooks(
 ) -> Output:
     """List webhooks and their deliveries.
 
-    Stewards see the webhooks of everyone.
+    Failures are counted since the last delivery. Stewards see the webhooks of everyone.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def list_webhooks(
     order: Order = "asc" if oldest_first else "desc"
     webhooks = [client.webhooks.get(webhook)] if webhook else client.webhooks.list(analyst=analyst, order=order)
     rows = [(each.id, each.analyst, each.url, each.delivered_at or "never", each.failures) for each in webhooks]
-    return Output(webhooks, text.table(("id", "analyst", "address", "last delivery", "failures since then"), rows))
+    return Output(webhooks, text.table(("id", "analyst", "address", "last delivery", "failures"), rows))
 
 
 def delete(client: Client, webhook: str) -> Output:
