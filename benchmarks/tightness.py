@@ -184,7 +184,7 @@ ROWS = (
 )
 
 
-def report(_seeds: int) -> None:
+def report() -> None:
     """Print the table."""
     print(f"\ncertified epsilon {EPSILON:g} at delta {DELTA:g}, pure at 0, over that of the worst known datasets")
     print(f"{'mechanism':36} {'relation':12} {'noise':>10} {'certified':>10} {'known':>8} {'ratio':>6}")

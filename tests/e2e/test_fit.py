@@ -25,6 +25,8 @@ from purse import load
 from purse.wire.files import Dialect
 from purse.wire.models import Model
 from tests.support import cli, hospital
+from tests.support.console import steps
+from tests.support.session import Session
 from tests.support.workbook import workbook
 
 ROOT = Path(__file__).parents[2]
@@ -272,6 +274,20 @@ def _only_the_first_token_is_left(home: Path) -> None:
         assert (home / "steward-token").stat().st_mode & 0o777 == 0o600
     finally:
         database.close()
+
+
+@pytest.mark.slow
+def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app").symlink_to(ROOT / "app")
+    monkeypatch.setenv("PURSE_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("PURSE_TOKEN", raising=False)
+    monkeypatch.delenv("PURSE_HOME", raising=False)
+    session = Session(capsys)
+    for command, output in steps(ROOT / "docs/how-to/fit.md"):
+        session.run(command, output)
+    assert Path("predictions.csv").read_text().count("\n") == 3
+    assert Path("purse-data").is_dir()
 
 
 def test_a_file_with_another_format_than_its_name_is_refused(people: Path, fit: Fit) -> None:
