@@ -162,11 +162,11 @@ def memory() -> None:
 
 
 def _gradient(data: Data, w: Floats, *, threads: bool = False) -> Floats:
-    before, reading._LEAST_PIECES_FOR_THREADS = reading._LEAST_PIECES_FOR_THREADS, 8 if threads else 10**9
+    before, reading.LEAST_PIECES_FOR_THREADS = reading.LEAST_PIECES_FOR_THREADS, 8 if threads else 10**9
     try:
         return gradient_sum(data, slice(0, data.problem.n), w)
     finally:
-        reading._LEAST_PIECES_FOR_THREADS = before
+        reading.LEAST_PIECES_FOR_THREADS = before
 
 
 def _together(repeats: int, **works: Callable[[], object]) -> dict[str, float]:
