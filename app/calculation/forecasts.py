@@ -20,7 +20,7 @@ from app.calculation.planted import Planted
 from app.sources import twins
 from app.sources.design import Design
 from app.sources.twins import Floats, Twin
-from purse.prediction import number_scale
+from purse.prediction import number_target
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.sums import gradient_sum
@@ -186,7 +186,7 @@ def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int
 def scorer(design: Design, trial: Trial) -> Callable[[Vector], tuple[float, float]]:
     """Return the function from a model to (accuracy, 0) on the test rows, or to (r2, rmse)."""
     y, starts = trial.test_y, design.columns.starts.tolist()
-    half = 1.0 if design.classes else abs(number_scale(design.target)[1])
+    half = 1.0 if design.classes else abs(number_target(design.target).middle_and_half[1])
 
     def score(w: Vector) -> tuple[float, float]:
         weights = w.reshape(design.outputs, design.d)
