@@ -181,7 +181,7 @@ class TestDpAccMd:
         )
         reached = objective(task, answer) - best
         method = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2())
-        assert reached <= method.excess_risk(task, 0.0, Start(20.0, True, 1.0))
+        assert reached <= method.excess_risk(task, 0.0, Start(20.0, 1.0))
         w, exact = task.start, QuietOracle(task, X, y)
         for _ in range(steps):
             w = task.prox(w - exact.gradient("g", w) / (2 * task.L), 1 / (2 * task.L))
@@ -196,7 +196,7 @@ class TestDpAccMd:
         def bound(method: DpAccMd) -> float:
             quote = plan(method, task, privacy)
             assert isinstance(quote.method, DpAccMdRun)
-            return quote.method.excess_risk(task, quote.noise_stds[0], Start(distance, False, 1.0))
+            return quote.method.excess_risk(task, quote.noise_stds[0], Start(distance, 1.0))
 
         longest = 1 / (2 * task.L)
         smallest = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 300))
