@@ -97,17 +97,17 @@ class GrowthReductionRun(DataRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the per-record bound of the first round, which is the largest, and the number of coordinates."""
-        moved = self._piece(problem, 0).sensitivity(float(np.linalg.norm(problem.start)))
+        moved = self._pieces(problem)[0].sensitivity(float(np.linalg.norm(problem.start)))
         return {_QUERY: (bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Return the sum of T_i n."""
-        return float(sum(self._piece(problem, i).steps(self.steps) for i in range(self.rounds))) * problem.n
+        return float(sum(piece.steps(self.steps) for piece in self._pieces(problem))) * problem.n
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
         """Return a bound on E[F(w)] - min F without a regularizer, if `steps` is enough for every round."""
         k, s = self.rounds, self.strength
-        is_cut_short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
+        is_cut_short = any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem))
         if is_cut_short or not isinstance(problem.regularizer, NoRegularizer):
             return UNFINISHED
         a = problem.size * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
@@ -115,11 +115,10 @@ class GrowthReductionRun(DataRun):
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """Return the private model."""
-        pieces = [self._piece(problem, i) for i in range(self.rounds)]
-        return released_in_turn(access, pieces, problem.start, self.steps, _QUERY, self.noise)
+        return released_in_turn(access, self._pieces(problem), problem.start, self.steps, _QUERY, self.noise)
 
-    def _piece(self, problem: Problem, i: int) -> Piece:
-        return Piece(problem, range(problem.n), 2.0**i * self.strength)
+    def _pieces(self, problem: Problem) -> list[Piece]:
+        return [Piece(problem, range(problem.n), 2.0**i * self.strength) for i in range(self.rounds)]
 
 
 def _spread(noise: NoiseName, privacy: Privacy, problem: Problem, rounds: int) -> float:

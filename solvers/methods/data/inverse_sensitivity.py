@@ -134,8 +134,7 @@ class InverseSensitivityRun(DataRun):
 
     def size(self, problem: Problem) -> int:
         """Return the number of choices."""
-        size: int = self.grid**problem.d
-        return size
+        return int(self.grid**problem.d)
 
     def _nodes(self, problem: Problem) -> Points:
         """Return the points of gradients, projected on C, shape (., d); these are the ends of the cells if d = 1."""
