@@ -167,6 +167,7 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
     std = known.query("gradient").noise_multiplier * limit / n
     single = std / math.sqrt(_STEPS)
     ridge = min(1.0, single * problem.d / (2 * limit)) * single
+    penalties = np.append(np.full(problem.d - 1, ridge), 0.0)
 
     def fit() -> Vector:
         random = np.random.default_rng()
@@ -181,7 +182,7 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
             at = path.extrapolate(_STEP * single)
             slopes = bounded(split.y * (z @ at), limit / lengths)
             gradient = -(split.y * slopes) @ z / n + std * random.standard_normal(problem.d)
-            path.move(at, gradient + ridge * np.append(at[:-1], 0.0), _STEP, t)
+            path.descend(at, gradient, penalties, _STEP, t)
         w = path.mean_in_frame
         return frame.raw(np.append(B @ w[:-1], w[-1])[None]).ravel()
 

@@ -21,7 +21,6 @@ from solvers.columns import Columns
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
-from solvers.oracles import Standardised
 from solvers.preparation import private
 
 DELTA = 1e-5
@@ -34,7 +33,7 @@ _SHARE = 0.05  # of mu^2, for the recalibration
 _BANDS = (1, 2, 4, 8, 16, 32)
 
 Vector = NDArray[np.float64]
-_signal = AdaptiveGdRun._signal
+_signal = AdaptiveGdRun.signal
 
 
 def report(seeds: int) -> None:
@@ -101,14 +100,14 @@ def small(seeds: int) -> None:
             [f"eps {epsilon:g}, r {r:.1f}" for epsilon, r in zip(SMALL, signals, strict=True)],
         )
         row("  by its rule", [mean(solver(AdaptiveGd(), problem, some, epsilon), risk, seeds) for epsilon in SMALL])
-        with mock.patch.object(AdaptiveGdRun, "_signal", _many):
+        with mock.patch.object(AdaptiveGdRun, "signal", _many):
             found = [mean(solver(AdaptiveGd(), problem, some, epsilon), risk, seeds) for epsilon in SMALL]
         row(f"  as if r were {_MANY:g}", found)
 
 
-def _many(run: AdaptiveGdRun, oracle: Standardised, problem: Problem) -> float:
-    """n mu / d, and no less than from where on it changes nothing but a small ridge."""
-    return max(_signal(run, oracle, problem), _MANY)
+def _many(run: AdaptiveGdRun, problem: Problem, noise_multiplier: float) -> float:
+    """Return n mu / d, raised to the least signal from which on it changes only a small ridge."""
+    return max(_signal(run, problem, noise_multiplier), _MANY)
 
 
 def descent(seeds: int) -> None:
