@@ -12,7 +12,7 @@ from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_delta, not_convex
+from solvers.methods.checks import check_convex, check_delta
 from solvers.methods.defaults.descent import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
 from solvers.oracles import Allocated
@@ -78,11 +78,7 @@ class NoisyMirrorDescent(Strict):
             if the loss is not convex, delta is 0, batch exceeds n / 2 or makes too many slots, or the potential does
             not cover the domain or the regularizer.
         """
-        if not problem.is_convex:
-            raise Unsuitable(
-                f"noisy_mirror_descent needs a convex loss, because it averages its points; {not_convex(problem)}: "
-                "use dp_gd"
-            )
+        check_convex("noisy_mirror_descent", problem)
         check_delta("noisy_mirror_descent", privacy)
         half = problem.n // 2 + 1
         largest = max(1, problem.n // 2)

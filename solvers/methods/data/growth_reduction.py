@@ -72,9 +72,10 @@ class GrowthReduction(Strict):
         check_loss("growth_reduction", problem, convex=True)
         noise = noise_for("growth_reduction", self.noise, privacy)
         D = distance(problem)
+        whole_spread = spread(noise, privacy, problem)  # each round gets its share of mu^2, or of epsilon
         candidates = []
         for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
-            errors = _errors(problem, _spread(noise, privacy, problem, k), k)
+            errors = _errors(problem, whole_spread * (k**2 if noise == "laplace" else k), k)
             strength = math.sqrt(2 * errors) / D if self.strength is None else self.strength
             candidates.append((strength * D**2 / 2 + errors / strength, k, strength))
         _, rounds, strength = min(candidates)
@@ -121,12 +122,7 @@ class GrowthReductionRun(DataRun):
         return [Piece(problem, range(problem.n), 2.0**i * self.strength) for i in range(self.rounds)]
 
 
-def _spread(noise: NoiseName, privacy: Privacy, problem: Problem, rounds: int) -> float:
-    """Return a = E||noise||^2 over the squared sensitivity, if each round gets its share of mu^2 or of epsilon."""
-    return spread(noise, privacy, problem) * (rounds**2 if noise == "laplace" else rounds)
-
-
 def _errors(problem: Problem, a: float, rounds: int) -> float:
-    """Return E in the bound s_1 D^2 / 2 + E / s_1."""
+    """Return E in the bound s_1 D^2 / 2 + E / s_1, with a = E||noise||^2 of a round over its squared sensitivity."""
     per, last = 2 * problem.G / problem.n, 2.0 ** (1 - rounds)
     return a * per**2 * 2 * (1 - last) + problem.G * math.sqrt(a) * per * last

@@ -1,7 +1,6 @@
 """Methods of the ERM family, which reach the optimum with exact answers and request the planned answers."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -148,11 +147,6 @@ class TestDpSvrgPp:
     def test_fields_that_are_set_stay(self) -> None:
         method = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2, form="safeguarded")
         assert as_method(method.resolve(problem(), PRIVACY)) == method
-
-    @pytest.mark.parametrize("fields", [{"batch": N + 1}, {"step": 4.1}], ids=str)
-    def test_a_batch_or_a_step_that_does_not_suit_the_problem_is_refused(self, fields: dict[str, Any]) -> None:
-        with pytest.raises(Unsuitable):
-            DpSvrgPp(**fields).resolve(problem(), PRIVACY)
 
 
 class TestDpAccMd:
