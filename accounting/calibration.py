@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
 
 from accounting.accountants import (
     ACCOUNTANTS,
@@ -69,9 +68,9 @@ def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = R
     CalibrationFailed
         if no accountant covers the target, such as a Gaussian answer at delta = 0.
     """
-    largest = math.inf if _is_portable(queries) else LARGEST_PORTABLE_EPSILON
-    if privacy.epsilon <= largest * (1 + _PORTABILITY_MARGIN):
-        return _calibrate(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, largest)), relation)
+    portable = math.inf if _is_portable(queries) else LARGEST_PORTABLE_EPSILON
+    if privacy.epsilon <= portable * (1 + _PORTABILITY_MARGIN):
+        return _calibrate(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, portable)), relation)
     target = Privacy(privacy.epsilon / (1 + _PORTABILITY_MARGIN), privacy.delta)
     strict = replace(target, delta=max(privacy.delta / _DELTA_MARGIN_FACTOR, DELTA_RANGE[0]))
     release = _calibrate(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
@@ -89,17 +88,18 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
     Unsupported
         if no accountant covers the plan: it is empty, or delta is 0 and an answer is Gaussian.
     """
-    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)]
-    if not certificates:
+    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS]
+    epsilon, accountant = min(certificates, key=lambda certificate: certificate[0])
+    if not plan.queries or math.isinf(epsilon):
         raise Unsupported(
             "no accountant covers this plan at this delta: a plan needs a query, and Gaussian noise a positive delta"
         )
-    return min(certificates, key=lambda certificate: certificate[0])
+    return epsilon, accountant
 
 
 def _is_certified(plan: Plan, delta: float, epsilon: float) -> bool:
     """Return whether an accountant certifies the plan at epsilon and delta."""
-    return any(a.supports(plan, delta) and a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS)
+    return any(a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS)
 
 
 def _is_portable(queries: Sequence[Query]) -> bool:
@@ -117,23 +117,28 @@ def _is_portable(queries: Sequence[Query]) -> bool:
 def _calibrate(
     queries: tuple[Query, ...], privacy: Privacy, relation: Relation, tolerance: float = _TOLERANCE
 ) -> ReleasePlan:
-    """Return the plan that the first applicable strategy finds."""
+    """Return the plan of least noise for the target."""
     if not queries or len({q.name for q in queries}) < len(queries):
         raise OutOfRange("queries must be a non-empty list with distinct names")
     target = _Target(queries, privacy, relation, tolerance)
     if privacy.is_pure:
         return target.confirmed(PureAccountant(), target.pure_plan())
-    plan = target.plan(target.gaussian_budget)
-    return next(strategy for strategy in _STRATEGIES if strategy.applies(target, plan)).search(target, plan)
+    return _search(target)
 
 
-class _EpsilonBound(Protocol):
-    """An accountant or an approximation of one, hashable."""
+@dataclass(frozen=True, slots=True)
+class _EpsilonByDelta:
+    """An approximate epsilon of one use, from its delta at the target epsilon; it is exact if it is the target."""
 
-    def __hash__(self) -> int: ...
+    privacy: Privacy
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the plan's epsilon at delta."""
+        """Return the target epsilon times the root of (delta at that epsilon) / delta, as delta falls like a power."""
+        target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
+        return math.inf if profile is None else target * math.sqrt(profile(target, delta) / delta)
+
+
+_EpsilonBound = Accountant | RoughPld | _EpsilonByDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +211,12 @@ class _Target:
 
     def confirmed(self, accountant: Accountant, plan: Plan) -> ReleasePlan:
         """Return the plan with its certificate; `CalibrationFailed` if the accountant's epsilon exceeds the target."""
-        delta = self.privacy.delta
-        if not accountant.supports(plan, delta):
-            raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
         epsilon = self.epsilon(accountant, plan)
+        if self.privacy.is_pure and math.isinf(epsilon):
+            raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
         if not epsilon <= self.privacy.epsilon:
             raise CalibrationFailed("the accountant did not confirm the noise that the search returned")
-        return ReleasePlan(plan, epsilon, delta, accountant.name, accountant.version)
+        return ReleasePlan(plan, epsilon, self.privacy.delta, accountant.name, accountant.version)
 
     def _share(self, accountant: _EpsilonBound) -> Callable[[float], float]:
         return lambda total: self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
@@ -227,99 +231,73 @@ class _Target:
         return Plan(tuple(planned), self.relation)
 
 
-class _Strategy(Protocol):
-    """A way to search for the noise of one class of plans, at a positive delta."""
-
-    def applies(self, target: _Target, plan: Plan) -> bool:
-        """Return whether the plan is of this class. Its noise multipliers do not matter."""
-
-    def search(self, target: _Target, plan: Plan) -> ReleasePlan:
-        """Return the certified plan of least noise."""
-
-
-class _PureQueries:
-    """Queries that are all pure: their epsilons add up, unless an accountant of compositions admits less noise."""
-
-    def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
-        return plan.pure() is not None
-
-    def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
-        pure = target.pure_plan()
-        bound = pure.gdp_bound() or 0.0
-        candidates: list[tuple[float, Accountant]] = [
-            (target.largest(accountant, target.gaussian_budget).total, accountant)
-            for accountant in (RdpAccountant(), GaussianAccountant())
-        ]
-        total, accountant = _best(candidates)
-        smallest_total = max(total, bound**2 * _PURE_ADVANTAGE)
-        composed = target.approximate(smallest_total, *_PLD_STAGES)
-        if composed.total > smallest_total:
-            exact = target.largest(PldAccountant(), composed.total, composed.points)
-            total, accountant = _best([*candidates, (exact.total, PldAccountant())])
-        if total > bound**2:
-            return target.certified(accountant, total)
-        return target.confirmed(PureAccountant(), pure)
-
-
-class _GaussianQueries:
-    """Queries that are all Gaussian-DP and none of them pure: the exact profile needs no search."""
-
-    def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
-        return plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts())
-
-    def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
+def _search(target: _Target) -> ReleasePlan:
+    """Return the certified plan of least noise at a positive delta, by the search for the class of the plan."""
+    plan = target.plan(target.gaussian_budget)  # its class does not depend on its noise multipliers
+    if plan.pure() is not None:
+        return _search_pure(target)
+    if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
+        # The profile of Gaussian answers is exact, so they need no search.
         return target.certified(GaussianAccountant(), target.gaussian_budget * (1 - _GAUSSIAN_MU_SQUARED_MARGIN))
+    if SingleUseAccountant().profile(plan) is not None:
+        return _search_single_use(target, plan)
+    return _search_sampled(target)
 
 
-class _SingleUse:
-    """One use of a mechanism with a profile of its own, perhaps beside Gaussian answers."""
-
-    def applies(self, target: _Target, plan: Plan) -> bool:
-        return SingleUseAccountant().supports(plan, target.privacy.delta)
-
-    def search(self, target: _Target, plan: Plan) -> ReleasePlan:
-        exact, budget = SingleUseAccountant(), target.gaussian_budget
-        if plan.parts()[0][1].delta is None:
-            return target.certified(exact, target.largest(exact, budget).total)
-        return target.certified(
-            exact, target.refined(exact, budget, (_EpsilonByDelta(target.privacy), _COARSE_TOLERANCE))
-        )
-
-
-class _SampledQueries:
-    """All other plans: the best of privacy-loss, Renyi and unsampled Gaussian accounting."""
-
-    def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
-        return True
-
-    def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
-        budget, candidates = target.gaussian_budget, list[tuple[float, Accountant]]()
-        total = target.refined(PldAccountant(), budget, *_PLD_STAGES)
-        if total > 0:
-            candidates.append((total, PldAccountant()))
-        quick, renyi = RdpAccountant(ORDERS[::6]), RdpAccountant()
-        if self._is_renyi_worthwhile(target, total, quick, renyi):
-            candidates.append((target.refined(renyi, total or budget, (quick, _COARSE_TOLERANCE)), renyi))
-        # The cost without sampling is always available, and the best bound where the sampling rate is near 1.
-        candidates.append((target.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
-        total, accountant = _best(candidates)
+def _search_pure(target: _Target) -> ReleasePlan:
+    """Return the plan of pure queries: their epsilons add up, unless composition admits less noise."""
+    pure = target.pure_plan()
+    bound = pure.gdp_bound() or 0.0
+    candidates: list[tuple[float, Accountant]] = [
+        (target.largest(accountant, target.gaussian_budget).total, accountant)
+        for accountant in (RdpAccountant(), GaussianAccountant())
+    ]
+    total, accountant = _best(candidates)
+    smallest_total = max(total, bound**2 * _PURE_ADVANTAGE)
+    composed = target.approximate(smallest_total, *_PLD_STAGES)
+    if composed.total > smallest_total:
+        exact = target.largest(PldAccountant(), composed.total, composed.points)
+        total, accountant = _best([*candidates, (exact.total, PldAccountant())])
+    if total > bound**2:
         return target.certified(accountant, total)
-
-    def _is_renyi_worthwhile(self, target: _Target, total: float, quick: RdpAccountant, renyi: RdpAccountant) -> bool:
-        """Return whether Renyi accounting may admit a larger total than privacy-loss accounting.
-
-        It is searched only if the other search returned nothing, or if it admits what that search returned. All orders
-        are evaluated only if that total wastes epsilon, or if a few orders come near the target.
-        """
-        if total == 0:
-            return True
-        plan, epsilon = target.plan(total), target.privacy.epsilon
-        is_wasteful = target.epsilon(PldAccountant(), plan) < epsilon * _USED_EPSILON_RATIO
-        is_contender = is_wasteful or target.epsilon(quick, plan) < epsilon * _RENYI_CONTENDER_RATIO
-        return is_contender and target.epsilon(renyi, plan) <= epsilon
+    return target.confirmed(PureAccountant(), pure)
 
 
-_STRATEGIES: tuple[_Strategy, ...] = (_PureQueries(), _GaussianQueries(), _SingleUse(), _SampledQueries())
+def _search_single_use(target: _Target, plan: Plan) -> ReleasePlan:
+    """Return the plan of one use of a mechanism with a profile of its own, perhaps beside Gaussian answers."""
+    exact, budget = SingleUseAccountant(), target.gaussian_budget
+    if plan.parts()[0][1].delta is None:
+        return target.certified(exact, target.largest(exact, budget).total)
+    return target.certified(exact, target.refined(exact, budget, (_EpsilonByDelta(target.privacy), _COARSE_TOLERANCE)))
+
+
+def _search_sampled(target: _Target) -> ReleasePlan:
+    """Return the best plan by privacy-loss, Renyi and unsampled Gaussian accounting, for all other queries."""
+    budget, candidates = target.gaussian_budget, list[tuple[float, Accountant]]()
+    total = target.refined(PldAccountant(), budget, *_PLD_STAGES)
+    if total > 0:
+        candidates.append((total, PldAccountant()))
+    quick, renyi = RdpAccountant(ORDERS[::6]), RdpAccountant()
+    if _is_renyi_worthwhile(target, total, quick, renyi):
+        candidates.append((target.refined(renyi, total or budget, (quick, _COARSE_TOLERANCE)), renyi))
+    # The cost without sampling is always available, and the best bound where the sampling rate is near 1.
+    candidates.append((target.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
+    total, accountant = _best(candidates)
+    return target.certified(accountant, total)
+
+
+def _is_renyi_worthwhile(target: _Target, total: float, quick: RdpAccountant, renyi: RdpAccountant) -> bool:
+    """Return whether Renyi accounting may admit a larger total than privacy-loss accounting.
+
+    It is searched only if the other search returned nothing, or if it admits what that search returned. All orders
+    are evaluated only if that total wastes epsilon, or if a few orders come near the target.
+    """
+    if total == 0:
+        return True
+    plan, epsilon = target.plan(total), target.privacy.epsilon
+    is_wasteful = target.epsilon(PldAccountant(), plan) < epsilon * _USED_EPSILON_RATIO
+    is_contender = is_wasteful or target.epsilon(quick, plan) < epsilon * _RENYI_CONTENDER_RATIO
+    return is_contender and target.epsilon(renyi, plan) <= epsilon
 
 
 def _best(candidates: Iterable[tuple[float, Accountant]]) -> tuple[float, Accountant]:
@@ -336,15 +314,3 @@ def _pure_multiplier(mechanism: Mechanism, epsilon: float, relation: Relation) -
         middle = (low + high) / 2
         low, high = (middle, high) if (mechanism.curves(middle, relation).pure or 0.0) > epsilon else (low, middle)
     return high
-
-
-@dataclass(frozen=True, slots=True)
-class _EpsilonByDelta:
-    """An approximate epsilon of one use, right where it is the target: delta falls like a power of epsilon."""
-
-    privacy: Privacy
-
-    def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the target epsilon times the root of (delta at that epsilon) / delta."""
-        target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
-        return math.inf if profile is None else target * math.sqrt(profile(target, delta) / delta)

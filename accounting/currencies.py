@@ -69,7 +69,10 @@ class Currency(ABC):
         """Return the plan's charge."""
 
     def cost_at(self, parameters: FilterParameters, plan: AbstractComposition, slack: int) -> Cost | None:  # noqa: ARG002
-        """Return the plan's charge by an approximation with this slack, or without one if it is 0; None if none is."""
+        """Return the plan's charge by an approximation that uses this slack, or its exact charge if the slack is 0.
+
+        None if the plan has no such approximation.
+        """
         return self.cost(parameters, plan)
 
     def spent_epsilon(self, parameters: FilterParameters, spent: Cost) -> float:

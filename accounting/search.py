@@ -48,10 +48,8 @@ def largest(
         share reaches the aim, and assumes that this share differs from it by a constant factor.
     rough : accept a total that is above the target by half of the tolerance
     """
-    lowest, highest = (math.log1p(-tolerance), 0.0)
-    if rough:
-        lowest = math.log1p(-tolerance / 2)
-        highest = math.log1p(tolerance / 2)
+    lowest = math.log1p(-tolerance / 2) if rough else math.log1p(-tolerance)
+    highest = math.log1p(tolerance / 2) if rough else 0.0
     aim = (lowest + highest) / 2
     x = math.log(guess) + (_step(hints, aim) if hints else 0.0)
     low, high, width, stalled, own = (-math.inf, math.nan), (math.inf, math.nan), math.inf, 0, list[Point]()
@@ -65,9 +63,10 @@ def largest(
             break
         stalled = stalled + 1 if high[0] - low[0] > width / 2 else 0
         width = high[0] - low[0]
-        x += (
-            _step([*_moved(hints, own, aim), *own], aim) if math.isfinite(f) else -math.copysign(_STEP_WITHOUT_SLOPE, f)
-        )
+        if math.isfinite(f):
+            x += _step([*_moved(hints, own, aim), *own], aim)
+        else:
+            x -= math.copysign(_STEP_WITHOUT_SLOPE, f)
         if math.isfinite(width):
             if stalled >= _STALLED_ROUNDS or not math.isfinite(low[1] + high[1]):
                 x, stalled = (low[0] + high[0]) / 2, 0
@@ -82,9 +81,7 @@ def _log(share: float) -> float:
 
 
 def _moved(hints: Sequence[Point], own: Sequence[Point], aim: float) -> list[Point]:
-    """Return the hints, moved so that they reach the aim at the first own point; empty once two own points define a
-    slope.
-    """
+    """Return the hints, moved to reach the aim at the first own point; empty once there are two own points."""
     return [(x, f + own[0][1] - aim) for x, f in hints] if len(own) == 1 else []
 
 

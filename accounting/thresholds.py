@@ -49,7 +49,9 @@ def weights(kind: Kind, count: int) -> tuple[float, ...]:
     They are equal under `rdp`: for 1, 2 and 3 the float is not above the quotient. Under `gdp_rdp` each order keeps
     97 % of its threshold under `rdp` (docs/decisions/0016-default-filter.md).
     """
-    return _MIXED_WEIGHTS.get(count, ()) if kind == "gdp_rdp" else (1.0 / count,) * count if count else ()
+    if kind == "gdp_rdp":
+        return _MIXED_WEIGHTS.get(count, ())
+    return (1.0 / count,) * count if count else ()
 
 
 def delta_without_slack(kind: Kind, privacy: Privacy, slack: float) -> float:

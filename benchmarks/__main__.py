@@ -5,6 +5,7 @@ Without a part these are costs, accuracy and tightness.
 
 import argparse
 import importlib
+import inspect
 import os
 from pathlib import Path
 
@@ -13,43 +14,28 @@ for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
-# part: module, function, whether it draws plots in a folder with the module's name (`make paper` installs the packages)
-PARTS: dict[str, tuple[str, str, bool]] = {
-    "costs": ("costs", "report", False),
-    "accuracy": ("accuracy", "report", False),
-    "centred": ("accuracy", "centred", False),
-    "tuning": ("tuning", "report", False),
-    "wide": ("wide", "report", False),
-    "running": ("running", "report", False),
-    "last_iterate": ("last_iterate", "report", False),
-    "erm_curves": ("erm_revisited", "curves", True),
-    "erm_growth": ("erm_revisited", "growth", True),
-    "growth": ("growth", "report", True),
-    "nonsmooth": ("nonsmooth", "report", True),
-    "passes": ("nonsmooth", "passes", False),
-    "coded": ("coded", "report", False),
-    "quotes": ("quotes", "report", False),
-    "admitted": ("admitted", "report", False),
-    "tightness": ("tightness", "report", False),
-    "fit": ("fit", "report", False),  # needs the environment of `make peers`
-    "ours": ("ours", "report", False),
-    "preparation": ("ours", "preparation", False),
-    "profiles": ("profiles", "report", False),
-    "forecast": ("forecast", "report", False),
-    "trials": ("trials", "report", False),
-    "steps": ("trials", "steps", False),
-    "boosted": ("second_moments", "boosted", False),
-    "low_rank": ("second_moments", "low_rank", False),
-    "redescending": ("prototypes", "redescending", False),
-    "classes": ("prototypes", "classes", False),
-    "small": ("trials", "small", False),
-    "partitions": ("partitions", "report", False),
-    "inference": ("inference", "report", False),
-    "load": ("load", "report", False),
-    "start": ("start", "report", False),
-    "descent": ("trials", "descent", False),
-    "peers": ("peers", "report", False),  # needs the environment of `make peers`
+# Parts of the function `report` in the module of their name. `growth`, `nonsmooth` and the paper draw plots, with
+# packages that `make paper` installs; `fit` and `peers` need the environment of `make peers`.
+REPORTS = (
+    "costs accuracy tuning wide running last_iterate growth nonsmooth coded quotes admitted tightness fit ours "
+    "profiles forecast trials partitions inference load start peers"
+)
+# Parts of another function: module and function.
+OTHER_PARTS = {
+    "centred": ("accuracy", "centred"),
+    "erm_curves": ("erm_revisited", "curves"),
+    "erm_growth": ("erm_revisited", "growth"),
+    "passes": ("nonsmooth", "passes"),
+    "preparation": ("ours", "preparation"),
+    "steps": ("trials", "steps"),
+    "small": ("trials", "small"),
+    "descent": ("trials", "descent"),
+    "boosted": ("second_moments", "boosted"),
+    "low_rank": ("second_moments", "low_rank"),
+    "redescending": ("prototypes", "redescending"),
+    "classes": ("prototypes", "classes"),
 }
+PARTS = {name: (name, "report") for name in REPORTS.split()} | OTHER_PARTS
 GROUPS = {"erm_revisited": ["erm_curves", "erm_growth"]}
 
 
@@ -68,23 +54,25 @@ def main() -> None:
     parser.add_argument(
         "--plots", type=Path, default=DOCS, help="folder for plots, which are written into a subfolder for each part"
     )
-    arguments = parser.parse_args()
-    for name in arguments.parts or ["costs", "accuracy", "tightness"]:
+    options = vars(parser.parse_args())
+    for name in options["parts"] or ["costs", "accuracy", "tightness"]:
         for part in GROUPS.get(name, [name]):
             if part not in PARTS:
                 parser.error(f"unknown part {part!r}; known parts: {', '.join([*PARTS, *GROUPS])}")
-            module, function, draws = PARTS[part]
-            report = getattr(importlib.import_module(f"benchmarks.{module}"), function)
-            if part == "costs":
-                report()
-            elif part == "partitions":
-                report(arguments.rows)
-            elif part == "inference":
-                report(arguments.repetitions, arguments.cells)
-            elif draws:
-                report(arguments.seeds, arguments.plots / module)
-            else:
-                report(arguments.seeds)
+            _run(part, options)
+
+
+def _run(part: str, options: dict[str, object]) -> None:
+    """Call the function of a part with the options that its parameters name."""
+    from benchmarks.datasets import MissingDataset
+
+    module, function = PARTS[part]
+    report = getattr(importlib.import_module(f"benchmarks.{module}"), function)
+    values = options | {"plots": Path(str(options["plots"])) / module}
+    try:
+        report(**{name: values[name] for name in inspect.signature(report).parameters})
+    except MissingDataset as error:
+        print(f"{part}: {error}")
 
 
 if __name__ == "__main__":

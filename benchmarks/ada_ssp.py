@@ -1,7 +1,10 @@
-"""AdaSSP and its boosted form under add-remove neighbors, as printed, and under replace-one neighbors.
+"""AdaSSP and its boosted form under add-remove neighbors, as in their papers, and under replace-one neighbors.
 
-What a record changes: the least eigenvalue of X'X by R^2 either way; X'X by R^2 in the Frobenius norm, or sqrt(2) R^2,
-since ||xx' - zz'||^2 = |x|^4 + |z|^4 - 2 <x, z>^2; X'r, |r| <= 1, by R, or 2 R.
+A record changes these by at most (under add-remove, under replace-one neighbors):
+
+    least eigenvalue of X'X         R^2, R^2
+    X'X in the Frobenius norm       R^2, sqrt(2) R^2, since ||xx' - zz'||^2 = |x|^4 + |z|^4 - 2 <x, z>^2
+    X'r, if |r| <= 1                R, 2 R
 """
 
 import math
@@ -9,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from accounting import Privacy
 from accounting.divergences.gaussian import gauss_mu
-from benchmarks.datasets import DATA, Split
+from benchmarks.datasets import Split, stored
+from benchmarks.references import spread
 from solvers import Problem, solve
 from solvers.losses import Squared
 from solvers.methods import AdaSsp
@@ -39,7 +42,7 @@ CHANGES = {"add/remove": (1.0, 1.0), "replace-one": (math.sqrt(2), 2.0)}
 
 
 def printed(split: Split, epsilon: float, delta: float, relation: str = "add/remove", strength: float = 0.0) -> Vector:
-    """AdaSSP as Wang 2018, Algorithm 2, prints it: three Gaussian mechanisms at epsilon / 3, delta / 3."""
+    """Return the result of AdaSSP (Wang 2018, Algorithm 2): three Gaussian mechanisms at epsilon / 3, delta / 3."""
     random, (n, d) = np.random.default_rng(), split.X.shape
     square, log, (changed, mixed) = split.row_norm**2, math.log(6 / delta), CHANGES[relation]
     second = split.X.T @ split.X
@@ -55,10 +58,10 @@ def printed(split: Split, epsilon: float, delta: float, relation: str = "add/rem
 
 
 def boosted(split: Split, epsilon: float, delta: float, relation: str = "add/remove") -> Vector:
-    """Boosted AdaSSP (Tang et al. 2023): one noisy X'X, then rounds of a noisy X' of the clipped residuals.
+    """Return the result of boosted AdaSSP (Tang et al. 2023): one noisy X'X, then rounds of noisy X'r.
 
-    A third of mu^2 each for the least eigenvalue, X'X and all rounds together, exact Gaussian accounting, where the
-    paper has its own; residuals are clipped to the target's range 1.
+    r are the residuals, clipped to the target's range 1. The least eigenvalue, X'X and all rounds together get a third
+    of mu^2 each, by exact Gaussian accounting, which differs from the paper's.
     """
     random, (_, d) = np.random.default_rng(), split.X.shape
     mu, square, (changed, mixed) = gauss_mu(epsilon, delta) / math.sqrt(3), split.row_norm**2, CHANGES[relation]
@@ -81,14 +84,12 @@ def _symmetric(random: np.random.Generator, d: int) -> Vector:
 
 
 def published() -> None:
-    """AdaSSP's own table for `protein` beside our ada_ssp on the same rows, prepared in the author's way.
+    """Print the author's table of AdaSSP for `protein` beside our ada_ssp on the same rows, prepared in the same way.
 
-    That way reads the data: columns are standardized, rows scaled to norm 1, log(1 + RMSD) centered and divided by its
-    largest magnitude. We follow it to be compared, not because it is private. Ten folds by a fixed permutation.
+    This preparation reads the data, and is not private: columns are standardized, rows are scaled to norm 1, and
+    log(1 + RMSD) is centered and divided by its largest magnitude. Ten folds follow from a fixed permutation.
     """
-    if not (DATA / "protein_casp.parquet").exists():
-        return
-    rows = pq.read_table(DATA / "protein_casp.parquet")
+    rows = stored("protein_casp.parquet")
     X = np.column_stack([np.asarray(rows[f"F{i}"], dtype=float) for i in range(1, 10)])
     y = np.log1p(np.asarray(rows["RMSD"], dtype=float))
     y -= y.mean()
@@ -98,11 +99,11 @@ def published() -> None:
     folds = np.array_split(np.random.default_rng(0).permutation(len(y)), 10)
 
     def error(fit: Callable[[Vector, Vector], NDArray[Any]]) -> NDArray[Any]:
-        found = []
+        errors = []
         for fold in folds:
             train = np.setdiff1d(np.arange(len(y)), fold)
-            found.append(np.mean((X[fold] @ fit(X[train], y[train]) - y[fold]) ** 2))
-        return np.array(found)
+            errors.append(np.mean((X[fold] @ fit(X[train], y[train]) - y[fold]) ** 2))
+        return np.array(errors)
 
     title = f"protein, the author's preparation, n = {len(y)}, d = 9, delta = {PUBLISHED_DELTA:g}"
     print(f"\n{title}, squared error, 10 folds")
@@ -118,8 +119,4 @@ def published() -> None:
             problem = Problem(Squared(), L2(1 / len(y)), n=len(y), d=9, row_norm=1.0)
             return solve(AdaSsp(), problem, X, y, privacy).coefficients
 
-        found = error(fit)
-        print(
-            f"{'private':<16}{epsilon:>8g}{f'{mean:.4f} +- {std:.4f}':>24}"
-            f"{f'{np.mean(found):.4f} +- {np.std(found):.4f}':>24}"
-        )
+        print(f"{'private':<16}{epsilon:>8g}{f'{mean:.4f} +- {std:.4f}':>24}{spread(error(fit), 4):>24}")

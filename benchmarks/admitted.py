@@ -1,8 +1,9 @@
 """The number of jobs of each kind, and of rounds of each mix, that the filters admit; the cost of a charge.
 
-    N = max over coordinates k of T_k / c_k, c the charge of one job, or of one job of each kind of a mix;
+    N = max over coordinates k of T_k / c_k,
 
-never more than the slack over what they charge of it.
+where c is the charge of one job, or of one job of each kind of a mix, and T are the filter's thresholds. N is at most
+the slack over the part of it that a round charges.
 """
 
 import math
@@ -54,8 +55,8 @@ MIXES = {
 def admitted(rule: Filter, costs: tuple[Cost, ...]) -> float:
     """Return how many rounds of these charges fit, a real number: 7.4 is seven rounds and part of an eighth."""
     total = tuple(map(sum, zip(*costs, strict=True)))
-    most = max(top / c for top, c in zip(rule.curve(rule.thresholds), rule.curve(total), strict=True))
-    return min(most, rule.thresholds[-1] / total[-1]) if rule.slack and total[-1] else most
+    rounds = max(top / c for top, c in zip(rule.curve(rule.thresholds), rule.curve(total), strict=True))
+    return min(rounds, rule.thresholds[-1] / total[-1]) if rule.slack and total[-1] else rounds
 
 
 def filters(epsilon: float) -> dict[str, Filter]:
@@ -69,24 +70,24 @@ def filters(epsilon: float) -> dict[str, Filter]:
     }
 
 
-def report(_seeds: int) -> None:
+def report() -> None:
     """Print the tables."""
     seconds = [0.0, 0.0]
     for budget in BUDGETS:
         rules = filters(budget)
         print(f"\nbudget ({budget:g}, {DELTA:g})")
         print(f"{'jobs, or rounds of a mix':38} epsilon " + " ".join(f"{head:>15}" for head in rules) + "    over rdp")
-        least = math.inf
+        least_gain = math.inf
         for epsilon in (e for e in EPSILONS if e < budget):
             costs = {head: [_cost(rule, kind, epsilon, seconds) for kind in KINDS] for head, rule in rules.items()}
             rows = {name: (i,) for i, name in enumerate(KINDS)} | MIXES
             for name, members in rows.items():
-                found = {head: _admitted(rule, [costs[head][i] for i in members]) for head, rule in rules.items()}
-                gain = (found["gdp_rdp"] or 0.0) / (found["rdp"] or math.nan) - 1
-                least = min(least, gain)
-                cells = " ".join(f"{'-' if n is None else format(n, '.2f'):>15}" for n in found.values())
+                counts = {head: _admitted(rule, [costs[head][i] for i in members]) for head, rule in rules.items()}
+                gain = (counts["gdp_rdp"] or 0.0) / (counts["rdp"] or math.nan) - 1
+                least_gain = min(least_gain, gain)
+                cells = " ".join(f"{'-' if n is None else format(n, '.2f'):>15}" for n in counts.values())
                 print(f"{name:38} {epsilon:7g} {cells} {_percent(gain):>11}")
-        print(f"least gain {100 * least:+.2f} %")
+        print(f"least gain {100 * least_gain:+.2f} %")
     print(f"\nCPU seconds: {seconds[0]:.2f} for all calibrations, {seconds[1]:.2f} for all charges")
 
 

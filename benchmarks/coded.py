@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ ADULT = (1, 9, 1, 17, 1, 8, 16, 7, 6, 3, 1, 1, 1, 43)
 
 
 def report(seeds: int) -> None:
-    """Print ratios of passes, then memory and exponents."""
+    """Print ratios of passes, then memory and exponents; `seeds` is the number of repeated measurements."""
     passes(seeds)
     numbers(seeds)
     growth(seeds)
@@ -68,7 +69,7 @@ def passes(repeats: int) -> None:
         sums: Floats = (-y / (1 + np.exp(y * (X @ w)))) @ X
         return sums
 
-    found = _together(
+    seconds = _together(
         repeats,
         coded=lambda: _gradient(data, w),
         framed=lambda: _gradient(framed, w),
@@ -80,20 +81,21 @@ def passes(repeats: int) -> None:
     gap = np.linalg.norm(_gradient(data, w) - blas()) / N
     assert gap <= data.problem.G * (N / block_rows(data.problem) + block_rows(data.problem)) * UNIT * 4
     print(f"{N} x {d} (6 numbers, 8 categories): {X.nbytes / 1e6:.0f} MB unfolded, {stored / 1e6:.0f} MB as stored")
-    for name, what in (
+    for name, label in (
         ("coded", "a full gradient from coded records"),
         ("framed", "the same in a frame"),
         ("two", "on two threads, by the clock"),
         ("read", "one read of the unfolded matrix"),
         ("blas", "a full gradient by BLAS on it"),
     ):
-        ratios = f"{found[name] / found['read']:5.2f} of a read, {found[name] / found['blas']:5.2f} of BLAS"
-        print(f"  {what:36s} {found[name] * 1e3:7.1f} ms = {ratios}")
+        ratios = f"{seconds[name] / seconds['read']:5.2f} of a read, {seconds[name] / seconds['blas']:5.2f} of BLAS"
+        print(f"  {label:36s} {seconds[name] * 1e3:7.1f} ms = {ratios}")
 
 
 def numbers(repeats: int) -> None:
-    """Numbers alone: a full gradient, of doubles too, as `solve` is handed them, beside one read of these doubles, a
-    bare loop over them, and the arithmetic alone.
+    """Time a full gradient of numbers alone, stored as singles and as doubles, which `solve` gets.
+
+    Beside it are one read of the doubles, a bare loop over them, and the arithmetic alone.
     """
     for d in (28, 54, 116):
         data = drawn(N, (1,) * d)
@@ -102,17 +104,17 @@ def numbers(repeats: int) -> None:
         X = stored_numbers(data.records).astype(np.float64)
         doubles = replace(data, records=data.records._replace(numbers=X.view(np.uint8), is_single=False).read_only())
         examples = kernels.Examples(data.records, data.y, data.scale).read_only()
-        few = np.resize(np.arange(1024 // d), N)  # records of 8 KB, again and again: they stay in the first-level cache
-        found = _together(
+        repeated = np.resize(np.arange(1024 // d), N)  # records of 8 KB, which stay in the first-level cache
+        seconds = _together(
             repeats,
             one=partial(_gradient, data, w),
             two=partial(_gradient, data, w, threads=True),
             double=partial(_gradient, doubles, w),
             read=partial(loops.read, X),
             bare=partial(loops.gradient, X, data.y, w),
-            cached=partial(kernels.gradient_sum, examples, few, w, loss),
+            cached=partial(kernels.gradient_sum, examples, repeated, w, loss),
         )
-        reads = {name: f"{seconds / found['read']:.2f}" for name, seconds in found.items()}
+        reads = {name: f"{value / seconds['read']:.2f}" for name, value in seconds.items()}
         print(
             f"{N} x {d} numbers, in reads of them as doubles: a full gradient {reads['one']}, on two threads "
             f"{reads['two']}, of doubles {reads['double']}; a bare loop over doubles that may add in any order "
@@ -122,65 +124,62 @@ def numbers(repeats: int) -> None:
 
 def growth(repeats: int) -> None:
     """Print how the seconds of a pass grow with records, columns and categories, as exponents."""
-    for name, cases in (
-        ("records", [(10**k, ADULT) for k in (4, 5, 6, 7)]),
-        ("columns", [(100_000, (1,) * k + (10,) * k) for k in (4, 16, 64, 256)]),
-        ("categories", [(1_000_000, (1, 1, 10**k)) for k in (2, 3, 4, 5)]),
-    ):
-        sizes, times = [], []
-        for n, widths in cases:
-            data = drawn(n, widths)
-            w = np.zeros(data.problem.d)
-            sizes.append({"records": n, "columns": len(widths), "categories": widths[-1]}[name])
-            times.append(_together(max(3, repeats), pass_=partial(_gradient, data, w))["pass_"])
-        slopes = [
-            math.log(b / a) / math.log(t / s) for a, b, s, t in zip(times, times[1:], sizes, sizes[1:], strict=False)
-        ]
-        told = ", ".join(f"{size:.0e}: {seconds * 1e3:.2f} ms" for size, seconds in zip(sizes, times, strict=True))
-        print(f"{name}: {told}; exponents {', '.join(f'{slope:.2f}' for slope in slopes)}")
+    _grow("records", {10**k: (10**k, ADULT) for k in (4, 5, 6, 7)}, repeats)
+    _grow("columns", {2 * k: (100_000, (1,) * k + (10,) * k) for k in (4, 16, 64, 256)}, repeats)
+    _grow("categories", {10**k: (1_000_000, (1, 1, 10**k)) for k in (2, 3, 4, 5)}, repeats)
+
+
+def _grow(name: str, layouts: dict[int, tuple[int, tuple[int, ...]]], repeats: int) -> None:
+    """Print the milliseconds of a pass for each number of records and layout, by size, and the exponents between."""
+    times = {}
+    for size, (n, widths) in layouts.items():
+        data = drawn(n, widths)
+        gradient = partial(_gradient, data, np.zeros(data.problem.d))
+        times[size] = _together(max(3, repeats), gradient=gradient)["gradient"]
+    exponents = [math.log(b / a) / math.log(t / s) for (s, a), (t, b) in pairwise(times.items())]
+    milliseconds = ", ".join(f"{size:.0e}: {seconds * 1e3:.2f} ms" for size, seconds in times.items())
+    print(f"{name}: {milliseconds}; exponents {', '.join(f'{exponent:.2f}' for exponent in exponents)}")
 
 
 def memory() -> None:
-    """A job's own peak, its process measured: the files are mapped, and what is read of them is the system's cache."""
+    """Print the peak memory of a job's own process, without the mapped files, which the system caches."""
     for n, widths, layout in (
         (10**6, ADULT, "like Adult's"),
         (10**7, ADULT, "like Adult's"),
         (10**6, (1, 1, 10**5), "of two numbers and a category of 1e+05 values"),
     ):
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
+            output = subprocess.check_output(
                 [sys.executable, "-m", "benchmarks.coded_job", folder, str(n), *map(str, widths)],
-                check=True,
-                capture_output=True,
-                text=True,
                 env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
             )
-        told: dict[str, Any] = json.loads(done.stdout)
+        job: dict[str, Any] = json.loads(output)
         print(
-            f"a job ({told['method']}) on {n:.0e} records {layout}: at the peak "
-            f"{told['anonymous'] / 1e6:.0f} MB beyond what its process held before, {told['all'] / 1e6:.0f} MB in all, "
-            f"{told['stored'] / 1e6:.0f} MB stored, {told['seconds']:.1f} s"
+            f"a job ({job['method']}) on {n:.0e} records {layout}: at the peak "
+            f"{job['anonymous'] / 1e6:.0f} MB beyond what its process held before, {job['all'] / 1e6:.0f} MB in all, "
+            f"{job['stored'] / 1e6:.0f} MB stored, {job['seconds']:.1f} s"
         )
 
 
 def _gradient(data: Data, w: Floats, *, threads: bool = False) -> Floats:
-    before, reading._LEAST_PIECES_FOR_THREADS = reading._LEAST_PIECES_FOR_THREADS, 8 if threads else 10**9
+    before, reading.LEAST_PIECES_FOR_THREADS = reading.LEAST_PIECES_FOR_THREADS, 8 if threads else 10**9
     try:
         return gradient_sum(data, slice(0, data.problem.n), w)
     finally:
-        reading._LEAST_PIECES_FOR_THREADS = before
+        reading.LEAST_PIECES_FOR_THREADS = before
 
 
 def _together(repeats: int, **works: Callable[[], object]) -> dict[str, float]:
-    """Least seconds of each, taken in turn, so that all meet the same company; on the clock for what has threads
-    ("two"), else this thread's own, which a busy machine leaves nearly alone.
+    """Return the least seconds of each call, made in turn, so that other work on the machine delays all alike.
+
+    The call "two" has two threads and is timed by the clock. The others are timed by the CPU time of their thread.
     """
-    found: dict[str, list[float]] = {name: [] for name in works}
+    times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(repeats + 1):
         for name, work in works.items():
             clock = time.perf_counter if name == "two" else time.thread_time
             start = clock()
             work()
-            if turn:
-                found[name].append(clock() - start)
-    return {name: min(times) for name, times in found.items()}
+            if turn:  # the first turn compiles
+                times[name].append(clock() - start)
+    return {name: min(seconds) for name, seconds in times.items()}

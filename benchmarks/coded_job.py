@@ -13,6 +13,7 @@ from app.sources.design import Design, load
 from app.sources.matrix import CodedWriter, checksum, code_count, write_meta
 from app.sources.singles import ends
 from app.wire import JobPrivacy, JobRequest
+from benchmarks.served import anonymous_bytes
 from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
@@ -27,7 +28,7 @@ _ROWS = 100_000
 
 
 def stored(folder: Path, n: int, widths: tuple[int, ...]) -> list[Column]:
-    """Writes n records as an upload would, the last column the target; returns the declaration."""
+    """Write n records as an upload does, with the target as the last column, and return the declaration."""
     columns: list[Column] = [
         NumberColumn(name=f"x{j}", type="number", lower=-1.0, upper=1.0)
         if width == 1
@@ -47,26 +48,22 @@ def stored(folder: Path, n: int, widths: tuple[int, ...]) -> list[Column]:
 
 
 class Peak(threading.Thread):
-    """The most memory that this process holds of its own, pages of files left out, looked at all the time."""
+    """A thread that samples the memory of this process without pages of files, and has its largest value."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.first = self.most = self._now()
+        self.first = self.largest = anonymous_bytes()
         self.start()
 
     def run(self) -> None:
         """Sample until the process ends."""
         while True:
-            self.most = max(self.most, self._now())
+            self.largest = max(self.largest, anonymous_bytes())
             time.sleep(0.002)
-
-    def _now(self) -> int:
-        status = Path("/proc/self/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1]) * 1024
 
 
 def main() -> None:
-    """`python -m benchmarks.coded_job FOLDER N WIDTH ...`: of each column, 1 for a number, else its categories."""
+    """Run `python -m benchmarks.coded_job FOLDER N WIDTH ...`; a number has width 1, and a category its levels."""
     folder = Path(sys.argv[1])
     n = int(sys.argv[2])
     columns = stored(folder, n, tuple(map(int, sys.argv[3:])))
@@ -82,8 +79,8 @@ def main() -> None:
     data = Data.coded(*load(design, folder, folder), problem)
     run(quote.method, problem, data, quote.release)
     size = sum((folder / name).stat().st_size for name in ("numbers.npy", "codes.npy"))
-    told = {"anonymous": memory.most - memory.first, "all": memory.most, "stored": size}
-    print(json.dumps(told | {"seconds": time.perf_counter() - start, "method": quote.method.name}))
+    sizes = {"anonymous": memory.largest - memory.first, "all": memory.largest, "stored": size}
+    print(json.dumps(sizes | {"seconds": time.perf_counter() - start, "method": quote.method.name}))
 
 
 if __name__ == "__main__":

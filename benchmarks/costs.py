@@ -29,7 +29,7 @@ N, D = 500_000, 54
 
 
 def report() -> None:
-    """Print the costs of noise, gradients, small steps, compilation and a quote."""
+    """Print the costs of noise, gradients, small steps, compilation and a run in linear time."""
     print(f"costs on this machine (medians of repeated measurements; gradients over {N} x {D} float64)")
     noise()
     gradients()
@@ -38,27 +38,24 @@ def report() -> None:
     half_pass()
 
 
-def together(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
-    """The median time of each call, made in turn so that a busy moment strikes all; the first turn is not counted."""
-    times = []
-    for _ in range(repeats + 1):
-        times.append([once(call) for call in calls])
-    return [median(column) for column in zip(*times[1:], strict=True)]
+def median_seconds(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
+    """Return the median seconds of each call, made in turn so that other work on the machine delays all alike."""
+    turns = [[_seconds(call) for call in calls] for _ in range(repeats + 1)]
+    return [median(column) for column in zip(*turns[1:], strict=True)]  # the first turn compiles
 
 
-def once(call: Callable[[], object]) -> float:
-    """The time of a call."""
+def _seconds(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def noise() -> None:
-    """The exactly rounded sampler against numpy's unproven one."""
+    """Compare the exactly rounded sampler with numpy's sampler, which has no proof."""
     draws = 2_000_000
     exact = Noise()
     generator = np.random.default_rng(0)
-    ours, theirs = together(
+    ours, theirs = median_seconds(
         lambda: exact.rounded_gaussian(draws, 2.0**24 * 1.5), lambda: generator.standard_normal(draws)
     )
     rate = f"{draws / ours / 1e6:.1f} million a second"
@@ -66,7 +63,7 @@ def noise() -> None:
 
 
 def gradients() -> None:
-    """A full gradient against one streaming read of the same array by the same thread."""
+    """Compare a full gradient with one streaming read of the same array by the same thread."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal((N, D))
     y = np.where(generator.random(N) < 0.5, 1.0, -1.0)
@@ -75,11 +72,10 @@ def gradients() -> None:
     release = plan(DpGd(steps=1000), problem, Privacy(1.0, 1e-6)).release
     oracle = SampledOracle(problem, data, release.plan, Noise())
     w = generator.standard_normal(D)
-    summed, read, door = together(X.sum, lambda: loops.read(X), lambda: oracle.gradient("gradient", w))
-    print(
-        f"  SampledOracle.gradient: {door / summed:.2f} x one read of the array by numpy's sum ({summed * 1e3:.0f} ms),"
-    )
-    print(f"    {door / read:.2f} x one by a compiled loop that may add in any order ({read * 1e3:.0f} ms)")
+    summed, read, gradient = median_seconds(X.sum, lambda: loops.read(X), lambda: oracle.gradient("gradient", w))
+    ratio = f"{gradient / summed:.2f} x one read of the array by numpy's sum ({summed * 1e3:.0f} ms)"
+    print(f"  SampledOracle.gradient: {ratio},")
+    print(f"    {gradient / read:.2f} x one by a compiled loop that may add in any order ({read * 1e3:.0f} ms)")
 
 
 def steps() -> None:
@@ -104,7 +100,7 @@ def steps() -> None:
                 raise TypeError("the walk is not compiled")
             w = points[-1]
 
-    bare, walk = together(lambda: loops.svrg(X, y, start, multiplier, step, count, generator), ours)
+    bare, walk = median_seconds(lambda: loops.svrg(X, y, start, multiplier, step, count, generator), ours)
     print(
         f"  {count} steps of dp_svrg at batch 1 on {n} x {D}: {walk / bare:.2f} x a bare compiled loop with PCG64 noise"
     )
@@ -115,15 +111,17 @@ def compilation() -> None:
     """Time the start of compiled loops without and with a cache, and check that a first gradient compiles nothing."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, "-c", _FIRST]
-        for when in ("nothing cached", "from the cache"):
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-            loading, first, later = map(float, done.stdout.split())
-            print(f"  importing the solvers, {when}: {loading:.2f} s; then a first gradient takes", end=" ")
-            print(f"{first * 1e3:.1f} ms, the next {later * 1e3:.1f} ms")
+        command = [sys.executable, "-c", FIRST_GRADIENT]
+        for state in ("nothing cached", "from the cache"):
+            output = subprocess.check_output(command, env=environment, text=True)
+            loading, first, later = map(float, output.split())
+            print(
+                f"  importing the solvers, {state}: {loading:.2f} s; then a first gradient takes {first * 1e3:.1f} ms, "
+                f"the next {later * 1e3:.1f} ms"
+            )
 
 
-_FIRST = """
+FIRST_GRADIENT = """
 import time
 import dp_accounting, mpmath, numba, numpy as np, pydantic, randomgen, scipy.special
 def passed(call):
@@ -143,7 +141,7 @@ print(loading, passed(gradient), passed(gradient))
 
 
 def half_pass() -> None:
-    """A whole run of noisy mirror descent, by its defaults, against one read of the same array: linear time."""
+    """Compare a run of noisy mirror descent at its defaults, in linear time, with one read of the same array."""
     n, d, generator = 1_000_000, 50, np.random.default_rng(0)
     X = generator.standard_normal((n, d))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -152,6 +150,6 @@ def half_pass() -> None:
     for form in ("independent", "ordered"):
         quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-6))
         job = partial(run, quote.method, problem, data, quote.release)
-        read, took = together(X.sum, job, repeats=3)
+        read, seconds = median_seconds(X.sum, job, repeats=3)
         slots = quote.release.plan.queries[0].answers
-        print(f"  noisy_mirror_descent, {form}, {n} x {d}, {slots} slots: {took / read:.1f} x one read of the array")
+        print(f"  noisy_mirror_descent, {form}, {n} x {d}, {slots} slots: {seconds / read:.1f} x one read of the array")

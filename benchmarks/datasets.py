@@ -12,9 +12,10 @@ import io
 import os
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from app.sources.design import Design, load
+from app.sources import design as designs
 from app.sources.ingest import Reading, store
 from app.wire import JobPrivacy, JobRequest
 from purse.wire.budgets import Budget
@@ -35,7 +36,7 @@ from solvers.losses import Softmax, Squared
 from solvers.problem import Problem
 
 DATA = Path(os.environ.get("BENCHMARK_DATA", "data")).resolve()
-_ADULT = {
+ADULT = {
     "age": (17, 90),
     "fnlwgt": (0, 1_500_000),
     "education_num": (1, 16),
@@ -99,12 +100,17 @@ _DIAMONDS = {
 }
 _LISTED = Path(__file__).resolve().parents[1] / ".venv-peers/lib"  # pydataset, which `make peers` installs
 _WORDS = 300
+_MISSING = "not measured: the folder BENCHMARK_DATA does not have {}"
 COVTYPE_ROWS = 200_000
+
+T = TypeVar("T")
+Bounds = Mapping[str, tuple[float, float]]
+"""Published ranges of numbers, by column."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """An encoded dataset, cut into rows to train on and rows kept out."""
+    """An encoded dataset: training rows and test rows."""
 
     name: str
     X: NDArray[np.float64]
@@ -115,174 +121,170 @@ class Split:
     columns: Columns | None = None
 
 
-def adult() -> Split | None:
+class MissingDataset(Exception):
+    """A dataset whose file is not on this machine."""
+
+
+def available(*loaders: Callable[[], T]) -> Iterator[T]:
+    """Yield the datasets in order; print a line in place of one that is missing."""
+    for load in loaders:
+        try:
+            yield load()
+        except MissingDataset as error:
+            print(error)
+
+
+def adult() -> Split:
     """Return census income: 32,561 training rows, and 16,281 test rows of its publishers."""
-    if not (DATA / "adult_train.parquet").exists():
-        return None
-    train, test = (pq.read_table(DATA / f"adult_{part}.parquet") for part in ("train", "test"))
-    columns: list[Column] = []
-    for name in train.column_names:
-        if name in _ADULT:
-            lower, upper = _ADULT[name]
-            columns.append(NumberColumn(name=name, type="number", lower=float(lower), upper=float(upper)))
-        else:
-            values = sorted(set(train[name].to_pylist()))
-            columns.append(CategoryColumn(name=name, type="category", categories=values))
-    X, y, bound, layout = _encoded(pa.concat_tables([train, test]), columns, "income", ">50K")
+    train = stored("adult_train.parquet")
+    table = pa.concat_tables([train, stored("adult_test.parquet")])
+    X, y, columns = _encoded(table, declared(table, ADULT), "income", ">50K")
     n = train.num_rows
-    return Split("Adult", X[:n], y[:n], X[n:], y[n:], bound, layout)
+    return Split("Adult", X[:n], y[:n], X[n:], y[n:], columns.row_norm, columns)
 
 
-def covertype(rows: int = COVTYPE_ROWS, *, settled: bool = False) -> Split | None:
-    """Forest cover, class 2 against the rest: `rows` rows by a fixed permutation, as many of the others kept out.
+def covertype(rows: int = COVTYPE_ROWS, *, settled: bool = False) -> Split:
+    """Return forest cover, class 2 against the other classes, with as many test rows as training rows.
 
-    Its 44 indicators are coded -1 and 1, as when most tables of docs/benchmarks were printed; 0 and 1 if `settled`.
+    Its 44 indicators are coded 0 and 1 if `settled`. Otherwise they are coded -1 and 1, as in the tables of
+    docs/benchmarks that were printed before new datasets were settled.
     """
     return _cover(rows, "2", settled=settled)
 
 
-def cover_types(rows: int) -> Split | None:
+def covertype_50k() -> Split:
+    """Return forest cover with 50,000 training rows and indicators coded 0 and 1."""
+    return covertype(50_000, settled=True)
+
+
+def cover_types(rows: int) -> Split:
     """Return forest cover with all seven classes, 0 to 6: the same rows, with indicators coded 0 and 1."""
     return _cover(rows, None, settled=True)
 
 
-def _cover(rows: int, positive: str | None, *, settled: bool) -> Split | None:
-    if not (DATA / "covtype.parquet").exists():
-        return None
-    table = pq.read_table(DATA / "covtype.parquet")
-    kinds = [f"{k}" for k in range(1, 8)]
-    columns: list[Column] = []
-    for name in table.column_names:
-        if name == "Cover_Type":
-            columns.append(CategoryColumn(name=name, type="category", categories=kinds))
-        else:
-            lower, upper = _COVTYPE.get(name, (0, 1))
-            columns.append(NumberColumn(name=name, type="number", lower=float(lower), upper=float(upper)))
-    X, y, bound, layout = _encoded(table, columns, "Cover_Type", positive, settled=settled, apart=positive is None)
+def _cover(rows: int, positive: str | None, *, settled: bool) -> Split:
+    table = stored("covtype.parquet")
+    bounds = {name: _COVTYPE.get(name, (0, 1)) for name in table.column_names if name != "Cover_Type"}
+    X, y, columns = _encoded(table, declared(table, bounds), "Cover_Type", positive, settled=settled)
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:rows], order[rows : 2 * rows]
-    return Split("Covertype", X[train], y[train], X[test], y[test], bound, layout)
+    return Split("Covertype", X[train], y[train], X[test], y[test], columns.row_norm, columns)
 
 
-def california() -> Split | None:
-    """Return median house values of California's block groups: four fifths train, by a fixed permutation."""
-    return _numbers("California housing", "california_housing.parquet", _CALIFORNIA, "median_house_value")
+def california() -> Split:
+    """Return median house values of California's block groups."""
+    return mixed("California housing", stored("california_housing.parquet"), _CALIFORNIA, "median_house_value")
 
 
-def protein() -> Split | None:
-    """Return errors of predicted protein structures (CASP, RMSD): four fifths train, by a fixed permutation."""
-    return _numbers("Protein", "protein_casp.parquet", _PROTEIN, "RMSD")
+def protein() -> Split:
+    """Return errors of predicted protein structures (CASP, RMSD)."""
+    return mixed("Protein", stored("protein_casp.parquet"), _PROTEIN, "RMSD")
 
 
-def bank() -> Split | None:
-    """Return responses to a bank's offers by telephone: four fifths train, by a fixed permutation."""
-    if not (DATA / "bank_full.parquet").exists():
-        return None
-    return mixed("Bank", pq.read_table(DATA / "bank_full.parquet"), _BANK, "y", "yes")
+def bank(names: Sequence[str] | None = None) -> Split:
+    """Return responses to a bank's offers by telephone, with the named columns or all of them."""
+    return mixed("Bank", stored("bank_full.parquet", names), _BANK, "y", "yes")
 
 
-def adult_part(chosen: list[str], target: str, positive: str | None) -> Split | None:
-    """Return some columns of Adult; four fifths of all rows train, by a fixed permutation."""
-    files = [DATA / f"adult_{part}.parquet" for part in ("train", "test")]
-    if not all(file.exists() for file in files):
-        return None
-    table = pa.concat_tables([pq.read_table(file, columns=chosen) for file in files])
-    bounds = {column: (float(lower), float(upper)) for column, (lower, upper) in _ADULT.items()}
-    return mixed("Adult", table, bounds, target, positive)
+def adult_part(names: Sequence[str], target: str, positive: str | None = None) -> Split:
+    """Return some columns of all rows of Adult."""
+    table = pa.concat_tables([stored(f"adult_{part}.parquet", names) for part in ("train", "test")])
+    return mixed("Adult", table, ADULT, target, positive)
 
 
-def bank_part(chosen: list[str], target: str, positive: str | None) -> Split | None:
-    """Return some columns of Bank; four fifths train, by a fixed permutation."""
-    file = DATA / "bank_full.parquet"
-    return mixed("Bank", pq.read_table(file, columns=chosen), _BANK, target, positive) if file.exists() else None
+def w8a() -> Split:
+    """Return web pages with indicators of 300 words."""
+    words, is_topic = w8a_words()
+    indicators = {f"word {j}": column for j, column in enumerate(words.T)}
+    table = pa.table(indicators | {"topic": np.where(is_topic, "yes", "no")})
+    return mixed("w8a", table, dict.fromkeys(indicators, (0, 1)), "topic", "yes")
 
 
-def w8a() -> Split | None:
-    """Return web pages with indicators of 300 words: four fifths train, by a fixed permutation."""
+def w8a_words() -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the word indicators of all web pages, (n, 300), and whether each page is on the topic."""
     if not (DATA / "w8a.libsvm.gz").exists():
-        return None
+        raise MissingDataset(_MISSING.format("w8a.libsvm.gz"))
     with gzip.open(DATA / "w8a.libsvm.gz", "rt") as lines:
         records = [line.split() for line in lines if line.strip()]
     words = np.zeros((len(records), _WORDS))
     for row, record in zip(words, records, strict=True):
         row[[int(entry.partition(":")[0]) - 1 for entry in record[1:]]] = 1.0
-    target = ["yes" if float(record[0]) > 0 else "no" for record in records]
-    table = pa.table({f"word {j}": words[:, j] for j in range(_WORDS)} | {"topic": target})
-    return mixed("w8a", table, {f"word {j}": (0, 1) for j in range(_WORDS)}, "topic", "yes")
+    return words, np.array([float(record[0]) > 0 for record in records])
 
 
-def health() -> Split | None:
-    """Return whether wives have health insurance by their own job (Ecdat's HI): four fifths train."""
-    table = _listed("Ecdat/HI")
-    if table is None:
-        return None
-    return mixed("Health insurance", table.drop_columns(["", "hhi2", "wght"]), _HEALTH, "whi", "yes")
+def health() -> Split:
+    """Return whether wives have health insurance by their own job (Ecdat's HI)."""
+    table = _listed("Ecdat/HI").drop_columns(["", "hhi2", "wght"])
+    return mixed("Health insurance", table, _HEALTH, "whi", "yes")
 
 
-def diamonds() -> Split | None:
-    """Return prices of diamonds (ggplot2): four fifths train, by a fixed permutation."""
-    table = _listed("ggplot2/diamonds")
-    return None if table is None else mixed("Diamonds", table.drop_columns([""]), _DIAMONDS, "price", None)
+def diamonds() -> Split:
+    """Return prices of diamonds (ggplot2)."""
+    return mixed("Diamonds", _listed("ggplot2/diamonds").drop_columns([""]), _DIAMONDS, "price")
 
 
-def _listed(name: str) -> pa.Table | None:
-    """A table of the package pydataset, read from its archive."""
+def stored(file: str, names: Sequence[str] | None = None) -> pa.Table:
+    """Return the named columns of a Parquet file of DATA, or all of them.
+
+    Raises
+    ------
+    MissingDataset
+        if the file does not exist.
+    """
+    if not (DATA / file).exists():
+        raise MissingDataset(_MISSING.format(file))
+    return pq.read_table(DATA / file, columns=names and list(names))
+
+
+def _listed(name: str) -> pa.Table:
+    """Return a table of the package pydataset, read from its archive."""
     for archive in _LISTED.glob("python3*/site-packages/pydataset/resources.tar.gz"):
         with tarfile.open(archive) as files:
             file = files.extractfile(f"resources/rdata/csv/{name}.csv")
             assert file is not None
             return pyarrow.csv.read_csv(io.BytesIO(file.read()))
-    return None
+    raise MissingDataset(f"{name} is not measured: run `make peers`, which installs pydataset")
 
 
-def mixed(
-    name: str, table: pa.Table, bounds: Mapping[str, tuple[float, float]], target: str, positive: str | None
-) -> Split:
-    """Encode numbers by their published ranges, and other columns by the categories that the published file lists."""
+def declared(table: pa.Table, bounds: Bounds) -> list[Column]:
+    """Return the declaration of the columns: numbers with these bounds, and other columns with their categories."""
     columns: list[Column] = []
-    for column in table.column_names:
-        if column in bounds:
-            lower, upper = bounds[column]
-            columns.append(NumberColumn(name=column, type="number", lower=float(lower), upper=float(upper)))
+    for name in table.column_names:
+        if name in bounds:
+            lower, upper = bounds[name]
+            columns.append(NumberColumn(name=name, type="number", lower=float(lower), upper=float(upper)))
         else:
-            values = sorted({str(value) for value in table[column].to_pylist()})
-            columns.append(CategoryColumn(name=column, type="category", categories=values))
-    X, y, bound, layout = _encoded(table, columns, target, positive)
+            categories = sorted({str(value) for value in table[name].to_pylist()})
+            columns.append(CategoryColumn(name=name, type="category", categories=categories))
+    return columns
+
+
+def mixed(name: str, table: pa.Table, bounds: Bounds, target: str, positive: str | None = None) -> Split:
+    """Return a table, encoded by its declaration; four fifths of the rows train, by a fixed permutation."""
+    X, y, columns = _encoded(table, declared(table, bounds), target, positive)
     order = np.random.default_rng(0).permutation(len(y))
-    train = order[: 4 * len(y) // 5]
-    test = order[4 * len(y) // 5 :]
-    return Split(name, X[train], y[train], X[test], y[test], bound, layout)
-
-
-def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], target: str) -> Split | None:
-    """A table of numbers alone, the target coded in [-1, 1] like them."""
-    if not (DATA / file).exists():
-        return None
-    return mixed(name, pq.read_table(DATA / file), bounds, target, None)
+    train, test = np.split(order, [4 * len(y) // 5])
+    return Split(name, X[train], y[train], X[test], y[test], columns.row_norm, columns)
 
 
 def _encoded(
-    table: pa.Table,
-    columns: list[Column],
-    target: str,
-    positive: str | None,
-    *,
-    settled: bool = True,
-    apart: bool = False,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float, Columns]:
+    table: pa.Table, columns: list[Column], target: str, positive: str | None, *, settled: bool = True
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Columns]:
+    """Return rows, targets and layout; a category target without a positive class has a number for each class."""
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6))
     spec = spec.settled() if settled else spec  # as a new dataset has it
-    loss = Softmax() if apart else None
+    has_classes = positive is None and any(isinstance(c, CategoryColumn) for c in columns if c.name == target)
+    loss = Softmax() if has_classes else None
     privacy = JobPrivacy(epsilon=1.0)
     request = JobRequest(dataset="ds", target=target, positive=positive, loss=loss, privacy=privacy)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.parquet"
-        stored = Path(folder) / "columns"
+        coded_rows = Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)
-        store(file, Reading(spec.columns, spec.dialect), stored)
-        design = Design.of(spec, request)
-        coded, y = load(design, stored, Path(folder))
+        store(file, Reading(spec.columns, spec.dialect), coded_rows)
+        design = designs.Design.of(spec, request)
+        coded, y = designs.load(design, coded_rows, Path(folder))
         layout, n = design.columns, len(y)
-        declared = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
-        X = rows_of(Data.coded(coded, y, declared))
-    return X, y, design.row_norm, design.columns
+        problem = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
+        X = rows_of(Data.coded(coded, y, problem))
+    return X, y, layout

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.newton import objective
 from solvers import Problem
 from solvers.losses.smoothing import smoothed
 
 PRECISION = 1e-6
-_NARROWEST = 1e-4  # of the smoothing: the least that the losses take
-_NARROWER = 0.3  # from one smoothing to the next
+_SMALLEST_WIDTH = 1e-4  # of the envelope, the smallest that the losses accept
+_WIDTH_FACTOR = 0.3  # from one envelope to the next
 _MOST_STEPS = 60  # of Newton's method, for one smoothing
 _BLOCK = 16_384
 
@@ -24,11 +25,6 @@ class Optimum:
     w: Vector
     value: float
     gap: float
-
-
-def objective(problem: Problem, X: Vector, y: Vector, w: Vector) -> float:
-    """Return F(w) + r(w)."""
-    return float(np.mean(problem.loss.value(X @ w, y))) + problem.regularizer.value(w)
 
 
 def lower_bound(problem: Problem, X: Vector, y: Vector, slopes: Vector) -> float:
@@ -61,17 +57,17 @@ def minimize(problem: Problem, X: Vector, y: Vector) -> Optimum:
     while True:
         w, slopes = _newton(problem, X, y, w, width)
         bound = max(bound, lower_bound(problem, X, y, slopes))
-        if (here := objective(problem, X, y, w)) < value:
-            best, value = w, here
+        if (new_value := objective(problem, X, y, w)) < value:
+            best, value = w, new_value
         if value - bound <= PRECISION:
             return Optimum(best, value, value - bound)
-        if width <= _NARROWEST:
+        if width <= _SMALLEST_WIDTH:
             raise ArithmeticError(f"the duality gap is still {value - bound:.1e}")
-        width = max(width * _NARROWER, _NARROWEST)
+        width = max(width * _WIDTH_FACTOR, _SMALLEST_WIDTH)
 
 
 def _newton(problem: Problem, X: Vector, y: Vector, w: Vector, width: float) -> tuple[Vector, Vector]:
-    """The minimizer with the envelope of that width, and the slopes there."""
+    """Return the minimizer with the envelope of this width, and the slopes at it."""
     loss = smoothed(problem.loss, width)
     n = len(y)
     ridge = problem.mu * np.eye(X.shape[1])

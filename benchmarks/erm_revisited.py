@@ -10,9 +10,9 @@ from pathlib import Path
 
 from accounting import Privacy
 from accounting.divergences.gaussian import gauss_mu
-from benchmarks import erm_plots, erm_tables
+from benchmarks import erm_tables
 from benchmarks.datasets import Split, covertype
-from benchmarks.erm_runs import LONGER, VARIANTS, Instance, Point, instance, measure, measured
+from benchmarks.erm_runs import LONGER, VARIANTS, Instance, Point, instance_of, measure, measure_variant
 from solvers.methods import DpGd, DpSvrg
 
 DELTA = 1e-3
@@ -34,16 +34,16 @@ PRINTED: dict[str, DpSvrg | DpGd] = {
 
 def curves(seeds: int, plots: Path) -> None:
     """Compare risk with gradient evaluations and CPU time at 200,000 rows and at the paper's sizes."""
-    split = _begin("curves", ROWS, seeds, plots)
-    if split is None:
-        return
-    instances = [instance(split, ROWS, strength) for strength in STRENGTHS]
+    from benchmarks import plots as drawing  # needs packages that only `make paper` installs
+
+    split = _load(ROWS, seeds)
+    instances = [instance_of(split, ROWS, strength) for strength in STRENGTHS]
     erm_tables.optima(instances)
     points = budgets(instances, seeds)
     erm_tables.equal_risk(points)
-    zeros = {one.problem.mu: one.excess(one.problem.start) for one in instances}
-    erm_plots.curves(plots / "evaluations.svg", points, zeros, "gradient evaluations / n", lambda p: p.passes)
-    erm_plots.curves(plots / "cpu.svg", points, zeros, "CPU seconds of a run", lambda p: p.cpu)
+    zeros = {i.problem.mu: i.excess(i.problem.start) for i in instances}
+    drawing.curves(plots / "evaluations.svg", points, zeros, "gradient evaluations / n", lambda p: p.passes)
+    drawing.curves(plots / "cpu.svg", points, zeros, "CPU seconds of a run", lambda p: p.cpu)
     erm_tables.printed_noise(instances[0].problem, EPSILONS, DELTA)
     printed_sizes(instances[0])
     print(f"\nCPU time of the curves, with loading: {time.process_time():.0f} s")
@@ -51,60 +51,56 @@ def curves(seeds: int, plots: Path) -> None:
 
 def growth(seeds: int, plots: Path) -> None:
     """Compare risk with n and with epsilon."""
-    split = _begin("growth", max(GROWTH_ROWS), seeds, plots)
-    if split is None:
-        return
-    instances = {(s, n): instance(split, n, s) for s in STRENGTHS for n in sorted({*GROWTH_ROWS, ROWS})}
+    from benchmarks import plots as drawing  # needs packages that only `make paper` installs
+
+    split = _load(max(GROWTH_ROWS), seeds)
+    instances = {(s, n): instance_of(split, n, s) for s in STRENGTHS for n in sorted({*GROWTH_ROWS, ROWS})}
     erm_tables.optima(instances.values())
     by_rows = defaults((instances[s, n] for s in STRENGTHS for n in GROWTH_ROWS), [GROWTH_EPSILON], seeds)
     erm_tables.growth(f"n, epsilon = {GROWTH_EPSILON:g}", by_rows, RATES, {"n": lambda p: p.n})
-    erm_plots.growth(plots / "growth_n.svg", by_rows, RATES, "n", lambda p: p.n)
+    drawing.growth(plots / "growth_n.svg", by_rows, RATES, "n", lambda p: p.n)
     by_epsilon = defaults((instances[s, ROWS] for s in STRENGTHS), GROWTH_EPSILONS, seeds)
     scales = {"epsilon": lambda p: p.epsilon, "mu*": lambda p: gauss_mu(p.epsilon, DELTA)}
     erm_tables.growth(f"epsilon, n = {ROWS}", by_epsilon, RATES, scales)
-    erm_plots.growth(plots / "growth_epsilon.svg", by_epsilon, RATES, "epsilon", lambda p: p.epsilon)
+    drawing.growth(plots / "growth_epsilon.svg", by_epsilon, RATES, "epsilon", lambda p: p.epsilon)
     print(f"\nCPU time so far, with loading: {time.process_time():.0f} s")
 
 
-def _begin(what: str, rows: int, seeds: int, plots: Path) -> Split | None:
+def _load(rows: int, seeds: int) -> Split:
     split = covertype(rows)
-    if split is None:
-        print(f"erm_revisited, {what}: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
-        return None
-    plots.mkdir(parents=True, exist_ok=True)
     print(f"{split.name}, logistic loss, d = {split.X.shape[1]}, row norm {split.row_norm:.4g}, delta = {DELTA:g}")
     print(f"{seeds} runs a cell, methods untuned; excess empirical risk: mean +- standard deviation over the runs")
     return split
 
 
 def budgets(instances: Iterable[Instance], seeds: int) -> list[Point]:
-    """Run every method at shares of its default steps."""
+    """Run every method at shares of its default steps, and print a table for each instance and epsilon."""
     points = []
-    for one in instances:
+    for instance in instances:
         for epsilon in EPSILONS:
-            erm_tables.head(one, epsilon, "share of steps")
+            erm_tables.head(instance, epsilon, "share of steps")
             for name in VARIANTS:
                 for share in SHARES:
-                    points.append(measure(name, one, Privacy(epsilon, DELTA), seeds, share))
+                    points.append(measure_variant(name, instance, Privacy(epsilon, DELTA), seeds, share))
                     print(erm_tables.row(points[-1], f"{share:.3f}"), flush=True)
     return points
 
 
-def printed_sizes(one: Instance) -> None:
-    """The paper's own numbers of steps, once each: they take long."""
+def printed_sizes(instance: Instance) -> None:
+    """Run the paper's own numbers of steps once each, because they take long."""
     print("\nThe sizes of the paper's figure 1 with valid noise, one run each")
     for epsilon in PRINTED_EPSILONS:
-        erm_tables.head(one, epsilon, "printed steps")
+        erm_tables.head(instance, epsilon, "printed steps")
         for name, method in PRINTED.items():
             steps = method.steps if isinstance(method, DpGd) else f"{method.epochs} x {method.inner_steps}"
-            point = measured(name, method, one, Privacy(epsilon, DELTA), 1)
+            point = measure(name, method, instance, Privacy(epsilon, DELTA), 1)
             print(erm_tables.row(point, str(steps)), flush=True)
 
 
 def defaults(instances: Iterable[Instance], epsilons: Iterable[float], seeds: int) -> list[Point]:
-    """Run every method at its defaults, and with more steps if mu > 0."""
+    """Run every method at its defaults, and also with more steps if mu > 0."""
     points = []
-    for one in instances:
-        names = [*VARIANTS, *(LONGER if one.problem.mu > 0 else ())]
-        points += [measure(name, one, Privacy(e, DELTA), seeds) for e in epsilons for name in names]
+    for instance in instances:
+        names = [*VARIANTS, *(LONGER if instance.problem.mu > 0 else ())]
+        points += [measure_variant(name, instance, Privacy(e, DELTA), seeds) for e in epsilons for name in names]
     return points

@@ -1,13 +1,14 @@
 """The runs of erm_revisited: a private method with a share of its default steps, on the first n rows of Covertype.
 
-Every point is a whole run whose noise is calibrated for exactly its own answers: what one may have at that price, not
-what a longer run looks like on its way. Seconds are CPU time of the run alone, without loading, calibration or optimum.
+Every point is a complete run, whose noise is calibrated for exactly its own answers. It is not an intermediate point of
+a longer run. Seconds are CPU time of the run alone, without loading, calibration or optimum.
 """
 
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,70 +26,55 @@ from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 
 Variant = Callable[[Problem, Privacy, float], Method]
-"""The method that takes a share of the steps that its defaults take: all of them, untouched, at share 1."""
+"""The method with a share of the steps of its defaults; share 1 is the method at its defaults."""
 
 
-def by_steps(method: DpGd | DpAccMd) -> Variant:
-    """The share of T."""
-
-    def shorter(problem: Problem, privacy: Privacy, share: float) -> Method:
-        steps = method.resolve(problem, privacy).steps
-        return method if share == 1 else replace(method, steps=math.ceil(share * steps))
-
-    return shorter
+def by_steps(method: DpGd | DpAccMd, problem: Problem, privacy: Privacy, share: float) -> Method:
+    """Return the method with a share of T."""
+    steps = method.resolve(problem, privacy).steps
+    return method if share == 1 else replace(method, steps=math.ceil(share * steps))
 
 
-def by_epochs(method: DpSvrg) -> Variant:
-    """The share of T m: fewer epochs, below one of them a shorter one. The batch follows by its default."""
-
-    def shorter(problem: Problem, privacy: Privacy, share: float) -> Method:
-        full = method.resolve(problem, privacy)
-        epochs = max(1, round(share * full.epochs))
-        inner_steps = math.ceil(share * full.epochs * full.inner_steps / epochs)
-        return method if share == 1 else replace(method, epochs=epochs, inner_steps=inner_steps)
-
-    return shorter
+def by_epochs(problem: Problem, privacy: Privacy, share: float) -> Method:
+    """Return dp_svrg with a share of T m: fewer epochs, or one shorter epoch. The batch follows by its default."""
+    full = DpSvrg().resolve(problem, privacy)
+    epochs = max(1, round(share * full.epochs))
+    inner_steps = math.ceil(share * full.epochs * full.inner_steps / epochs)
+    return DpSvrg() if share == 1 else DpSvrg(epochs=epochs, inner_steps=inner_steps)
 
 
-def by_doublings(method: DpSvrgPp) -> Variant:
-    """The share of 2 m (2^T - 1): fewer doublings, below one of them shorter. The batch follows by its default."""
-
-    def shorter(problem: Problem, privacy: Privacy, share: float) -> Method:
-        full = method.resolve(problem, privacy)
-        epochs = max(1, round(full.epochs + math.log2(share)))
-        inner_steps = math.ceil(share * full.inner_steps * (2**full.epochs - 1) / (2**epochs - 1))
-        return method if share == 1 else replace(method, epochs=epochs, inner_steps=inner_steps)
-
-    return shorter
+def by_doublings(problem: Problem, privacy: Privacy, share: float) -> Method:
+    """Return dp_svrg_pp with a share of 2 m (2^T - 1): fewer doublings, or shorter ones. The batch follows."""
+    full = DpSvrgPp().resolve(problem, privacy)
+    epochs = max(1, round(full.epochs + math.log2(share)))
+    inner_steps = math.ceil(share * full.inner_steps * (2**full.epochs - 1) / (2**epochs - 1))
+    return DpSvrgPp() if share == 1 else DpSvrgPp(epochs=epochs, inner_steps=inner_steps)
 
 
-def twice_as_long(method: DpGd | DpSvrg) -> Variant:
-    """Default step, and the steps that descend for 2 ln(1 + mu s) / mu where the default takes ln(1 + mu s) / mu.
+def longer_gd(problem: Problem, privacy: Privacy, share: float) -> Method:
+    """Return dp_gd with its default step, and steps that descend for 2 ln(1 + mu s) / mu instead of half of that.
 
-    The first makes the start's part e^(-mu time) of the risk fall as 1/s^2, as the noise's does; the second as 1/s.
+    The start's part e^(-mu time) of the risk then falls as 1/s^2, as the noise's part does, and not as 1/s. Because of
+    momentum, the time grows as the square of T.
     """
+    full = DpGd().resolve(problem, privacy)
+    return DpGd(steps=math.ceil(share * full.steps * math.sqrt(2)), step=full.step)
 
-    def longer(problem: Problem, privacy: Privacy, share: float) -> Method:
-        if isinstance(method, DpGd):  # momentum: the time grows as the square of T
-            full = method.resolve(problem, privacy)
-            return replace(method, steps=math.ceil(share * full.steps * math.sqrt(2)), step=full.step)
-        once = method.resolve(problem, privacy)
-        steps = math.ceil(share * once.inner_steps * 2)
-        return replace(method, epochs=once.epochs, inner_steps=steps, step=once.step)
 
-    return longer
+def longer_svrg(problem: Problem, privacy: Privacy, share: float) -> Method:
+    """Return dp_svrg with its default step and twice its inner steps, for the reason of `longer_gd`."""
+    full = DpSvrg().resolve(problem, privacy)
+    return DpSvrg(epochs=full.epochs, inner_steps=math.ceil(share * full.inner_steps * 2), step=full.step)
 
 
 VARIANTS: dict[str, Variant] = {
-    "dp_gd": by_steps(DpGd()),
-    "dp_acc_md": by_steps(DpAccMd()),
-    "dp_svrg": by_epochs(DpSvrg()),
-    "dp_svrg_pp": by_doublings(DpSvrgPp()),
+    "dp_gd": partial(by_steps, DpGd()),
+    "dp_acc_md": partial(by_steps, DpAccMd()),
+    "dp_svrg": by_epochs,
+    "dp_svrg_pp": by_doublings,
 }
-LONGER: dict[str, Variant] = {  # where mu > 0
-    "dp_gd, 2 x time": twice_as_long(DpGd()),
-    "dp_svrg, 2 x time": twice_as_long(DpSvrg()),
-}
+LONGER: dict[str, Variant] = {"dp_gd, 2 x time": longer_gd, "dp_svrg, 2 x time": longer_svrg}
+"""Variants for mu > 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +90,8 @@ class Instance:
         return objective(self.problem, rows_of(self.data), self.data.y, w) - self.best.value
 
 
-def instance(split: Split, n: int, strength: float) -> Instance:
-    """The first n rows, with (strength / 2) ||w||^2 or without a regularizer."""
+def instance_of(split: Split, n: int, strength: float) -> Instance:
+    """Return the problem on the first n rows, with (strength / 2) ||w||^2 or without a regularizer."""
     X, y = split.X[:n], split.y[:n]
     regularizer = L2(strength) if strength else NoRegularizer()
     problem = Problem(Logistic(), regularizer, n=n, d=X.shape[1], row_norm=split.row_norm)
@@ -120,37 +106,37 @@ class Point:
     strength: float
     n: int
     epsilon: float
-    share: float
     passes: float
     risks: NDArray[np.float64]
     seconds: NDArray[np.float64]
 
     @property
     def risk(self) -> float:
-        """The mean over the runs."""
+        """Mean risk over the runs."""
         return float(np.mean(self.risks))
 
     @property
     def cpu(self) -> float:
-        """The mean over the runs."""
+        """Mean CPU seconds over the runs."""
         return float(np.mean(self.seconds))
 
 
-def measure(name: str, one: Instance, privacy: Privacy, seeds: int, share: float = 1.0) -> Point:
-    """A named variant at a share of its default steps."""
-    return measured(name, (VARIANTS | LONGER)[name](one.problem, privacy, share), one, privacy, seeds, share)
+def measure_variant(name: str, instance: Instance, privacy: Privacy, seeds: int, share: float = 1.0) -> Point:
+    """Measure a named variant at a share of its default steps."""
+    method = (VARIANTS | LONGER)[name](instance.problem, privacy, share)
+    return measure(name, method, instance, privacy, seeds)
 
 
-def measured(name: str, method: Method, one: Instance, privacy: Privacy, seeds: int, share: float = 1.0) -> Point:
-    """Return risks and CPU seconds of fresh runs of one method, whose noise has no seed."""
-    problem = one.problem
+def measure(name: str, method: Method, instance: Instance, privacy: Privacy, seeds: int) -> Point:
+    """Return risks and CPU seconds of several runs of one method."""
+    problem = instance.problem
     quote = plan(method, problem, privacy)
     risks = np.empty(seeds)
     seconds = np.empty(seeds)
     for i in range(seeds):
         start = time.process_time()
-        w, *_ = run(quote.method, problem, one.data, quote.release)
+        w, *_ = run(quote.method, problem, instance.data, quote.release)
         seconds[i] = time.process_time() - start
-        risks[i] = one.excess(w)
+        risks[i] = instance.excess(w)
     passes = quote.gradient_evaluations / problem.n
-    return Point(name, problem.mu, problem.n, privacy.epsilon, share, passes, risks, seconds)
+    return Point(name, problem.mu, problem.n, privacy.epsilon, passes, risks, seconds)

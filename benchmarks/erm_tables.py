@@ -9,51 +9,51 @@ from numpy.typing import NDArray
 
 from accounting import Privacy
 from benchmarks.erm_runs import Instance, Point
+from benchmarks.references import spread
 from solvers import Problem, plan
 from solvers.methods import DpGd, DpSvrg, DpSvrgPp
 
-NEAR = 1.5  # "as good": within this factor of the risk of dp_gd at its defaults
-LAST = 3  # points of the second slope
+RISK_FACTOR = 1.5  # a risk within this factor of that of dp_gd at its defaults is as good
+LAST_POINTS = 3  # of the second slope
 
 Scale = Callable[[Point], float]
 
 
 def optima(instances: Iterable[Instance]) -> None:
-    """The non-private optima and what certifies them."""
+    """Print the optima without privacy, and their certificates."""
     print("\nThe optimum, by Newton's method; certified: how far its value can be from the infimum")
     print(f"{'lambda':<8}{'n':>8}{'value':>13}{'certified':>11}  {'by':<23}{'||w||':>7}{'risk of w = 0':>15}")
-    for one in instances:
-        p, best = one.problem, one.best
+    for instance in instances:
+        p, best = instance.problem, instance.best
         size = float(np.linalg.norm(best.w))
-        zero = one.excess(p.start)
+        zero = instance.excess(p.start)
         print(
             f"{p.mu:<8g}{p.n:>8}{best.value:>13.9f}{best.gap:>11.0e}  {best.certificate:<23}{size:>7.2f}{zero:>15.5f}"
         )
 
 
-def head(one: Instance, epsilon: float, steps: str) -> None:
-    """The head of a table of points."""
-    print(f"\nlambda = {one.problem.mu:g}, epsilon = {epsilon:g}, n = {one.problem.n}")
+def head(instance: Instance, epsilon: float, steps: str) -> None:
+    """Print the head of a table of points."""
+    print(f"\nlambda = {instance.problem.mu:g}, epsilon = {epsilon:g}, n = {instance.problem.n}")
     print(f"{'method':<18}{steps:>15}{'gradients / n':>15}{'CPU s':>9}{'excess risk':>24}")
 
 
 def row(point: Point, steps: str) -> str:
-    """One point."""
-    risk = f"{point.risk:.5f} +- {np.std(point.risks):.5f}" if len(point.risks) > 1 else f"{point.risk:.5f}"
+    """Return the line of a point."""
+    risk = spread(point.risks) if len(point.risks) > 1 else f"{point.risk:.5f}"
     return f"{point.name:<18}{steps:>15}{point.passes:>15.1f}{point.cpu:>9.3f}{risk:>24}"
 
 
 def equal_risk(points: Sequence[Point]) -> None:
     """Print the cost at which each method's curve comes near the risk of dp_gd at its defaults."""
-    print(
-        f"\nThe least cost of a risk {NEAR:g} times that of dp_gd at its defaults, on lines between points (log-log);"
-    )
+    print(f"\nThe least cost of a risk {RISK_FACTOR:g} times that of dp_gd at its defaults, on lines between", end=" ")
+    print("points (log-log);")
     print("in brackets: how many times less than dp_gd's own. '-': not reached up to the method's defaults")
     print(f"{'lambda':<8}{'epsilon':>8}  {'method':<18}{'gradients / n':>20}{'CPU s':>20}")
     for strength, epsilon in dict.fromkeys((p.strength, p.epsilon) for p in points):
         cell = [p for p in points if (p.strength, p.epsilon) == (strength, epsilon)]
         reference = [p for p in cell if p.name == "dp_gd"]
-        target = NEAR * reference[-1].risk
+        target = RISK_FACTOR * reference[-1].risk
         scales: tuple[Scale, ...] = (lambda p: p.passes, lambda p: p.cpu)
         for name in dict.fromkeys(p.name for p in cell):
             curve = [p for p in cell if p.name == name]
@@ -79,7 +79,7 @@ def _crossing(curve: Sequence[Point], target: float, scale: Scale) -> float | No
 
 
 def printed_noise(problem: Problem, epsilons: Sequence[float], delta: float) -> None:
-    """The noise of the paper's sizes, from plans alone: no data is touched."""
+    """Print the noise of the paper's sizes, from plans without data."""
     n = problem.n
     print("\nNoise std of a step, over G: valid, and by the paper's equations (3) and (6) with c = 1; from plans alone")
     print(f"{'method':<11}{'sizes':<24}{'epsilon':>8}{'valid':>10}{'printed':>10}{'valid / printed':>17}")
@@ -109,18 +109,18 @@ def growth(over: str, points: Sequence[Point], rates: Mapping[float, int], scale
         for name in names:
             print(f"{name:<18}" + "".join(f"{p.risk:>10.5f}" for p in chosen if p.name == name))
         for scale_name, scale in scales.items():
-            print(f"{'slope in ' + scale_name:<18}{'all points':>18}{f'last {LAST} points':>18}")
+            print(f"{'slope in ' + scale_name:<18}{'all points':>18}{f'last {LAST_POINTS} points':>18}")
             for name in names:
                 curve = [p for p in chosen if p.name == name]
-                fits = ["{:.2f} +- {:.2f}".format(*slope(part, scale)) for part in (curve, curve[-LAST:])]
+                fits = ["{:.2f} +- {:.2f}".format(*slope(part, scale)) for part in (curve, curve[-LAST_POINTS:])]
                 print(f"{name:<18}{fits[0]:>18}{fits[1]:>18}")
 
 
 def slope(points: Sequence[Point], scale: Scale) -> tuple[float, float]:
-    """The slope of ln risk in ln scale over all runs by least squares, and its standard error."""
+    """Return the slope of ln risk in ln scale over all runs by least squares, and its standard error."""
     x = np.log(np.repeat([scale(p) for p in points], [len(p.risks) for p in points]))
     y: NDArray[np.float64] = np.log(np.concatenate([p.risks for p in points]))
     x -= x.mean()
-    found = float(x @ y / (x @ x))
-    residuals = y - y.mean() - found * x
-    return found, math.sqrt(float(residuals @ residuals) / max(1, len(x) - 2) / float(x @ x))
+    exponent = float(x @ y / (x @ x))
+    residuals = y - y.mean() - exponent * x
+    return exponent, math.sqrt(float(residuals @ residuals) / max(1, len(x) - 2) / float(x @ x))

@@ -4,7 +4,6 @@ Both commands are processes of their own, imports and all, taken in turn; CPU ti
 Needs BENCHMARK_DATA (adult_train.parquet) and the environment that `make peers` makes, for scikit-learn and pandas.
 """
 
-import json
 import os
 import resource
 import statistics
@@ -16,12 +15,12 @@ from datetime import datetime
 from pathlib import Path
 
 import pyarrow.csv
-import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
-from benchmarks.datasets import _ADULT, DATA
+from benchmarks.datasets import ADULT, declared, stored
 from benchmarks.peers_ways import PYTHON
-from benchmarks.running import cpu_seconds
-from benchmarks.served import small
+from benchmarks.served import cpu_seconds, environment, small
+from purse.wire.columns import Column
 
 _SKLEARN = """
 import sys
@@ -37,53 +36,51 @@ words = [name for name in table.columns if name not in numbers]
 coded = make_column_transformer((StandardScaler(), numbers), (OneHotEncoder(), words))
 make_pipeline(coded, LogisticRegression(max_iter=1000)).fit(table, target)
 """
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _JOBS = 20
-_IDLE = 20.0  # seconds
+_IDLE_SECONDS = 20.0
 _SMALLEST = {"name": "dp_gd", "steps": 1}
 
 Seconds = tuple[float, float]
 """CPU seconds, and seconds by the clock."""
 
 
-def report(repeats: int) -> None:
+def report(seeds: int) -> None:
     """Print both fits and their ratio, then the smallest job."""
-    fits(repeats)
+    fits(seeds)
     smallest()
 
 
 def fits(repeats: int) -> None:
     """Time scikit-learn, purse on a new home with an upload, and purse again on that home."""
-    if not (DATA / "adult_train.parquet").exists() or not PYTHON.exists():
-        print("fit: needs adult_train.parquet in the folder BENCHMARK_DATA, and `make peers` for scikit-learn")
+    table = stored("adult_train.parquet")
+    if not PYTHON.exists():
+        print("fit: run `make peers`, which installs scikit-learn")
         return
-    found: dict[str, list[Seconds]] = {"scikit-learn": [], "purse fit, the file's first": [], "purse fit, again": []}
+    seconds: dict[str, list[Seconds]] = {"scikit-learn": [], "purse fit, the file's first": [], "purse fit, again": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        file = _stored(folder)
+        file, schema = folder / "adult.csv", folder / "schema.json"
+        pyarrow.csv.write_csv(table, file)
+        schema.write_bytes(TypeAdapter(list[Column]).dump_json(declared(table, ADULT), exclude_unset=True))
         for turn in range(repeats + 1):  # the first turn warms every cache, and does not count
-            home = folder / f"home {turn}"
             purse = [sys.executable, "-m", "app.cli", "fit", str(file), "--target", "income", "--epsilon", "1"]
-            purse += ["--schema", str(folder / "schema.json"), "--home", str(home)]
-            took = (
-                _taken([str(PYTHON), "-c", _SKLEARN, str(file)]),
-                _taken([*purse, "--budget", "3"]),
-                _taken(purse),
-            )
-            for times, seconds in zip(found.values(), took, strict=True):
-                times += [seconds] if turn else []
-    usual = [statistics.median(times) for times in zip(*found["scikit-learn"], strict=True)]
+            purse += ["--schema", str(schema), "--home", str(folder / f"home {turn}")]
+            commands = [str(PYTHON), "-c", _SKLEARN, str(file)], [*purse, "--budget", "3"], purse
+            for times, command in zip(seconds.values(), commands, strict=True):
+                elapsed = _timed(command)
+                times += [elapsed] if turn else []
+    reference = [statistics.median(times) for times in zip(*seconds["scikit-learn"], strict=True)]
     print(f"a fit of Adult, 32,561 rows of CSV, imports and all; medians of {repeats} (load {os.getloadavg()[0]:.1f})")
-    for what, times in found.items():
+    for label, times in seconds.items():
         cpu, clock = (statistics.median(column) for column in zip(*times, strict=True))
         print(
-            f"  {what:28s} {cpu:5.2f} CPU s = {cpu / usual[0]:.2f} of scikit-learn's; "
-            f"{clock:5.2f} s by the clock = {clock / usual[1]:.2f}"
+            f"  {label:28s} {cpu:5.2f} CPU s = {cpu / reference[0]:.2f} of scikit-learn's; "
+            f"{clock:5.2f} s by the clock = {clock / reference[1]:.2f}"
         )
 
 
 def smallest() -> None:
-    """One step of dp_gd on a hundred records, one job after the other, at a server that is warm."""
+    """Run one step of dp_gd on a hundred records, one job after the other, on a warm server."""
     with small(100, 50.0) as (purse, server, dataset):
 
         def job() -> Seconds:
@@ -91,51 +88,34 @@ def smallest() -> None:
             start = time.perf_counter()
             handle = purse.jobs.submit(dataset=dataset, target="y", method=_SMALLEST, privacy={"epsilon": 0.1})
             handle.wait()
-            said = handle.job
-            assert said.finished_at is not None
-            heard = time.perf_counter() - start
-            first, last = (datetime.fromisoformat(at) for at in (said.created_at, said.finished_at))
-            return (last - first).total_seconds(), heard
+            elapsed = time.perf_counter() - start
+            finished_at = handle.job.finished_at
+            assert finished_at is not None
+            first, last = (datetime.fromisoformat(at) for at in (handle.job.created_at, finished_at))
+            return (last - first).total_seconds(), elapsed
 
         job()
-        began = time.monotonic()
-        before = cpu_seconds(server)
-        time.sleep(_IDLE)
-        idle = (cpu_seconds(server) - before) / (time.monotonic() - began)
-        began = time.monotonic()
-        before = cpu_seconds(server)
-        told, heard = zip(*(job() for _ in range(_JOBS)), strict=True)
-        own = (cpu_seconds(server) - before - idle * (time.monotonic() - began)) / _JOBS
+        start, before = time.monotonic(), cpu_seconds(server)
+        time.sleep(_IDLE_SECONDS)
+        idle = (cpu_seconds(server) - before) / (time.monotonic() - start)
+        start, before = time.monotonic(), cpu_seconds(server)
+        by_job, by_client = zip(*(job() for _ in range(_JOBS)), strict=True)
+        used = (cpu_seconds(server) - before - idle * (time.monotonic() - start)) / _JOBS
     load = f"load {os.getloadavg()[0]:.1f}"
-    print(f"the smallest job, {_JOBS} in turn ({load}): {own:.3f} CPU s of server and workers each;")
-    for what, times in (("told", told), ("heard of by the client", heard)):
-        least = min(times)
-        usual = statistics.median(times)
-        most = max(times)
-        print(f"  {what} after {least:.2f} s at the least, {usual:.2f} in the median, {most:.2f} at the most")
+    print(f"the smallest job, {_JOBS} in turn ({load}): {used:.3f} CPU s of server and workers each;")
+    for label, times in (("told", by_job), ("heard of by the client", by_client)):
+        print(
+            f"  {label} after {min(times):.2f} s at the least, {statistics.median(times):.2f} in the median, "
+            f"{max(times):.2f} at the most"
+        )
 
 
-def _stored(folder: Path) -> Path:
-    """Adult as a CSV file, and its declaration beside it: bounds as published, categories as the file lists them."""
-    table = pq.read_table(DATA / "adult_train.parquet")
-    columns = [
-        {"name": name, "type": "number", "lower": _ADULT[name][0], "upper": _ADULT[name][1]}
-        if name in _ADULT
-        else {"name": name, "type": "category", "categories": sorted(set(table[name].to_pylist()))}
-        for name in table.column_names
-    ]
-    (folder / "schema.json").write_text(json.dumps(columns))
-    pyarrow.csv.write_csv(table, folder / "adult.csv")
-    return folder / "adult.csv"
-
-
-def _taken(command: list[str]) -> Seconds:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | _ONE_THREAD
+def _timed(command: list[str]) -> Seconds:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     clock = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(f"{command[0]}: {done.stderr.strip()[-500:]}")
+    if result.returncode:
+        raise SystemExit(f"{command[0]}: {result.stderr.strip()[-500:]}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, clock

@@ -14,20 +14,20 @@ Vector = NDArray[np.float64]
 
 
 def floor(split: Split, problem: Problem, best: Vector, epsilon: float, delta: float) -> float:
-    """min over ridges r of E[excess] of w = (H + r)^-1 (H w* + xi), xi ~ N(0, (2 c / (n mu))^2), to second order.
+    """Return the least E[excess] over ridges r of w = (H + r)^-1 (H w* + xi), xi ~ N(0, (2 c / (n mu))^2).
 
-    In coordinates z = (a o (x - m), .3) with the exact means m and a^2 v = 1/d each: rows of mean square about 1 and,
-    as `adaptive_gd` has them, slopes of at most c / ||z||. H is the Hessian at w*, known without noise, and so is the
-    ridge that is best in hindsight: no private method knows either. It is a limit for methods that treat all directions
-    alike; one that learns which of them matter can be below it.
+    The excess is to second order. Coordinates are z = (a o (x - m), .3), with the exact means m and a^2 v = 1/d each.
+    The mean square of rows is then about 1, and slopes are at most c / ||z||, as in `adaptive_gd`. H is the exact
+    Hessian at w*, and the ridge is the best one in hindsight. No private method has either. This is a limit for methods
+    that treat all directions alike. A method that learns which directions matter can be below it.
     """
     X, n = split.X[:, :-1], len(split.X)
     m = X.mean(axis=0)
     v = X.var(axis=0)
-    kept = v > 0
-    a = 1 / np.sqrt(v[kept] * kept.sum())
-    Z = np.column_stack(((X[:, kept] - m[kept]) * a, np.full(n, _CONSTANT)))
-    w = np.append(best[:-1][kept] / a, (best[-1] + X @ best[:-1] @ np.ones(n) / n) / _CONSTANT)
+    varies = v > 0
+    a = 1 / np.sqrt(v[varies] * varies.sum())
+    Z = np.column_stack(((X[:, varies] - m[varies]) * a, np.full(n, _CONSTANT)))
+    w = np.append(best[:-1][varies] / a, (best[-1] + X @ best[:-1] @ np.ones(n) / n) / _CONSTANT)
     margins = split.X @ best
     curvature = problem.loss.slope(margins + 1e-4, split.y) - problem.loss.slope(margins - 1e-4, split.y)
     H = (Z.T * (curvature / 2e-4)) @ Z / n

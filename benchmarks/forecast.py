@@ -1,8 +1,8 @@
 """Accuracy of forecasts on a real dataset: the forecast of each source beside the method's result on the data.
 
-The RAND Health Insurance Experiment (app/demo), every fifth row kept out: half of these to score the data's own models
-on, half as the public sample. The signal is what the data's best model without noise is worth, which an analyst has to
-guess; the last two lines are by half and by twice of that.
+The dataset is the RAND Health Insurance Experiment (app/demo). Every fifth row is not uploaded. Half of these rows
+score the models of the data, and the other half is the public sample. The signal is that of the data's best model
+without noise, which an analyst has to guess. The last two forecasts have half and twice this signal.
 """
 
 import csv
@@ -39,7 +39,7 @@ PRICE = 0.2  # of the profile
 
 @dataclass(frozen=True)
 class Case:
-    """A target on the data, and how to ask for it."""
+    """A target on the data: the declaration, the design of its job, the problem, and the trial on the rows."""
 
     spec: DatasetSpec
     design: Design
@@ -48,10 +48,10 @@ class Case:
 
 
 def report(seeds: int) -> None:
-    """Print for each target the median over runs on the data, then each forecast and how far it is from that."""
+    """Print for each target the median over runs on the data, then each forecast and its distance from the median."""
     spec = data.spec(Budget(epsilon=5.0, delta=DELTA)).settled()
-    uploaded, kept = data.split(data.rows())
-    rows, test, sample = (coded(some, spec) for some in (uploaded, kept[::2], kept[1::2]))
+    uploaded, holdout = data.split(data.rows())
+    rows, test, sample = (coded(part, spec) for part in (uploaded, holdout[::2], holdout[1::2]))
     for target in TARGETS:
         case = case_of(spec, target, rows, test)
         signal, optimum, truth = truth_of(case, seeds)
@@ -70,16 +70,17 @@ def report(seeds: int) -> None:
         print(f"{'the data':<28}{optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in truth))
         for name, drawn, strength in ways:
             body = ForecastRequest(dataset="d", target=target, signal=strength, runs=max(3, seeds))
-            found = here(spec, len(rows.rows), body, Settings(), drawn)
-            medians = [each.score.median for each in found.at]
-            print(f"{name:<28}{found.optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in medians))
-            lost = [(found.optimum - m) - (optimum - t) for m, t in zip(medians, truth, strict=True)]
-            away = [m - t for m, t in zip(medians, truth, strict=True)]
-            print(f"{'  away from the data':<38}" + "".join(f"{value:>+10.3f}" for value in away))
-            print(f"{'  in what noise takes away':<38}" + "".join(f"{value:>+10.3f}" for value in lost), flush=True)
+            forecast = here(spec, len(rows.rows), body, Settings(), drawn)
+            medians = [each.score.median for each in forecast.at]
+            print(f"{name:<28}{forecast.optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in medians))
+            errors = [m - t for m, t in zip(medians, truth, strict=True)]
+            loss_errors = [(forecast.optimum - m) - (optimum - t) for m, t in zip(medians, truth, strict=True)]
+            print(f"{'  away from the data':<38}" + "".join(f"{value:>+10.3f}" for value in errors))
+            print(f"{'  in what noise takes away':<38}" + "".join(f"{v:>+10.3f}" for v in loss_errors), flush=True)
 
 
 def coded(rows: list[data.Row], spec: DatasetSpec) -> Sample:
+    """Return rows as the service stores them."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.csv"
         with file.open("w", newline="") as opened:
@@ -90,20 +91,21 @@ def coded(rows: list[data.Row], spec: DatasetSpec) -> Sample:
 
 
 def case_of(spec: DatasetSpec, target: str, rows: Sample, test: Sample) -> Case:
+    """Return the case of a target on training rows and test rows."""
     design = Design.of(spec, ForecastRequest(dataset="d", target=target).job)
     loss = Logistic() if design.classes else Squared()
     problem = Problem(loss, n=len(rows.rows), d=design.d, row_norm=design.row_norm, columns=design.columns)
     parts = []
-    for some in (rows.rows, test.rows):
-        own = some[:, design.target_position]
+    for part in (rows.rows, test.rows):
+        own = part[:, design.target_position]
         y = own if design.classes is None else design.labels(own)
-        parts.append(({f.name: column for f, column in zip(design.features, design.encoded(some), strict=True)}, y))
-    (X, y), (tested, wanted) = parts
-    return Case(spec, design, problem, Trial(X, y, None, tested, wanted))
+        parts.append(({f.name: column for f, column in zip(design.features, design.encoded(part), strict=True)}, y))
+    (X, y), (test_X, test_y) = parts
+    return Case(spec, design, problem, Trial(X, y, None, test_X, test_y))
 
 
 def truth_of(case: Case, seeds: int, epsilons: Sequence[float] = EPSILONS) -> tuple[float, float, list[float]]:
-    """The signal, the score of the best model without noise, and the median of private ones at each epsilon."""
+    """Return the signal, the score of the best model without noise, and the median of private ones by epsilon."""
     trial, score = case.trial, scorer(case.design, case.trial)
     optimum = score(best(case.problem, False, trial))[0]
     constant = np.unique(trial.test_y, return_counts=True)[1].max() / len(trial.test_y) if case.design.classes else 0.0

@@ -1,30 +1,34 @@
 """Test problems with growth ||w - w*||^kappa whose expected loss is known: the instances of Asi, Levy and Duchi 2021.
 
-The public start of every method is 0; each instance is moved, so that 0 is not already its answer.
+The public start of every method is 0. Each instance is shifted, so that 0 is not its minimizer.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import Problem
+from solvers import Problem, kernels
 from solvers.domains import L2Ball
 from solvers.losses import Power
+from solvers.losses.one_margin import OneMargin
 
 Vector = NDArray[np.float64]
-FAR = 0.5  # how far from 0 an instance is moved
+SHIFT = 0.5  # distance of an instance's minimizer from 0
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A problem and a law of its rows.
+    """A problem and the distribution of its rows.
 
-    Fields: its name; kappa, infinite where it is merely convex; d; the problem at (n, epsilon); a draw of n rows at
-    (n, epsilon, generator) together with the excess expected loss as a function of w.
+    Parameters
+    ----------
+    kappa : exponent of the growth; infinite for a problem that is only convex
+    problem : returns the problem at (n, epsilon)
+    draw : returns n rows at (n, epsilon, generator), their targets, and the excess expected loss as a function of w
     """
 
     name: str
@@ -40,29 +44,28 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(OneMargin):
     """The loss f(m, y) = -y m, the random linear term of Theorem 4."""
 
-    name: str = "linear"
-    takes: str = "class"
-    outputs: int = 1
-    is_convex: bool = True
-    slope_bound: float = 1.0
-    curvature_bound: float = 0.0
+    takes: ClassVar[Literal["class"]] = "class"
+    slope_bound: ClassVar[float] = 1.0
+    curvature_bound: ClassVar[float] = 0.0
 
-    def targets(self, y: Vector) -> Vector:
-        return np.where(y > 0, 1.0, -1.0)
+    name: str = "linear"
+
+    @staticmethod
+    def derivative(m: float, y: float) -> float:  # noqa: ARG004
+        """Return -y."""
+        return -y
 
     def value(self, margin: Vector, y: Vector) -> Vector:
+        """Return -y m, elementwise."""
         return -y * margin
-
-    def slope(self, margin: Vector, y: Vector) -> Vector:  # noqa: ARG002
-        return -y
 
 
 @dataclass(frozen=True)
 class PowerNorm:
-    """r(w) = ||w - c||^k / k, every coordinate of c being `center`; k = 2 or 3. Its strong convexity is not told."""
+    """r(w) = ||w - c||^k / k, every coordinate of c being `center`; k = 2 or 3. Its strong convexity is not stated."""
 
     exponent: int
     center: float
@@ -83,42 +86,54 @@ class PowerNorm:
 
 @dataclass(frozen=True)
 class OneSided(Power):
-    """Theorem 5's F(m; y): on the side of y the power, on the other the absolute value, of m - center - y a.
+    """Theorem 5's F(m; y): u^k if u = y (m - SHIFT) - a is positive, otherwise |u|.
 
-    With smoothing h the kink gives way to a ramp of the slope over a width of h.
+    With smoothing h, the slope rises along a line over a width of h instead of the kink.
     """
 
     a: float = 0.0
-    center: float = 0.0
 
     @property
     def slope_bound(self) -> float:
+        """Slope bound k 2^(k-1)."""
         return self.exponent * 2 ** (self.exponent - 1)
 
     @property
     def curvature_bound(self) -> float:
+        """Curvature bound; infinite without smoothing."""
         h, k = self.smoothing, self.exponent
         return math.inf if h == 0 else max(1 / h, k * h ** (k - 2))
 
+    @property
+    def compiled(self) -> kernels.Slope:
+        """Form of the loss that the compiled loops use, with three of its fields."""
+        address = kernels.c_function(_one_sided_slope).address
+        return kernels.Slope(address, self.exponent, self.a, self.smoothing, self.slope_bound)
+
     def targets(self, y: Vector) -> Vector:
+        """Return +1 for a positive target, otherwise -1."""
         return np.where(y > 0, 1.0, -1.0)
 
-    def exact(self, m: float, y: float) -> float:
-        u = y * (m - self.center) - self.a
-        return u**self.exponent if u > 0 else -u
+    def value(self, margin: Vector, y: Vector) -> Vector:
+        """Return F(m; y) without smoothing, elementwise."""
+        u = y * (margin - SHIFT) - self.a
+        return np.where(u > 0, np.abs(u) ** self.exponent, -u)
 
-    def slope(self, margin: Vector, y: Vector) -> Vector:
-        h, k = max(self.smoothing, 1e-300), self.exponent
-        u = y * (margin - self.center) - self.a
-        above = np.where(u < h, np.maximum(u, 0.0) * h ** (k - 2), np.maximum(u, h) ** (k - 1))
-        return np.asarray(y * np.where(u > 0, k * np.minimum(above, 2 ** (k - 1)), np.maximum(u / h, -1.0)))
+
+def _one_sided_slope(m: float, y: float, exponent: float, a: float, smoothing: float) -> float:
+    u = y * (m - SHIFT) - a
+    h = max(smoothing, 1e-300)
+    if u <= 0.0:
+        return y * max(u / h, -1.0)
+    power = math.pow(u, exponent - 1.0) if u >= h else u * math.pow(h, exponent - 2.0)
+    return y * exponent * min(power, math.pow(2.0, exponent - 1.0))
 
 
 def power(kappa: float, d: int) -> Instance:
     """E |<x, w> - y|^kappa, x uniform on the +-e_j, y = <x, w*>: (1/d) sum |w_j - w*_j|^kappa while these are below 1,
     linear beyond. No sampling error.
     """
-    truth = np.full(d, FAR / math.sqrt(d))
+    truth = np.full(d, SHIFT / math.sqrt(d))
 
     def draw(n: int, _epsilon: float, rng: np.random.Generator) -> Any:
         X = _basis(n, d, rng)
@@ -134,17 +149,18 @@ def one_sided(kappa: float) -> Instance:
         return max(1 / math.sqrt(6 * n), 1 / (2 * math.sqrt(3) * n * epsilon))
 
     def loss_of(n: int, epsilon: float) -> OneSided:
-        return OneSided(kappa, a=0.5 * delta(n, epsilon) ** (1 / (kappa - 1)), center=FAR)
+        return OneSided(kappa, a=0.5 * delta(n, epsilon) ** (1 / (kappa - 1)))
 
     def draw(n: int, epsilon: float, rng: np.random.Generator) -> Any:
         shift = delta(n, epsilon)
         v = rng.choice([-1.0, 1.0])
         y = np.where(rng.random(n) < (1 + shift) / 2, v, -v)
         loss = loss_of(n, epsilon)
-        ups, least = (1 + v * shift) / 2, loss.a * (1 - shift)
+        positive_share, least = (1 + v * shift) / 2, loss.a * (1 - shift)
 
         def excess(w: Vector) -> float:
-            return ups * loss.exact(float(w[0]), 1.0) + (1 - ups) * loss.exact(float(w[0]), -1.0) - least
+            up, down = loss.value(w, np.array([1.0, -1.0])).tolist()
+            return positive_share * up + (1 - positive_share) * down - least
 
         return np.ones((n, 1)), y, excess
 
@@ -153,7 +169,7 @@ def one_sided(kappa: float) -> Instance:
 
 def linear(kappa: int, d: int) -> Instance:
     """Theorem 4: -<s, w> + ||w - c||^kappa / kappa, s = +-e_j with E s = (delta / d) v, delta = sqrt(d / (24 n))."""
-    center = FAR / math.sqrt(d)
+    center = SHIFT / math.sqrt(d)
 
     def draw(n: int, _epsilon: float, rng: np.random.Generator) -> Any:
         X, y, mean = _signs(n, d, rng)

@@ -16,6 +16,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.noise import Noise
 from accounting.privacy import REPLACE_ONE, Relation
 from benchmarks import inference_designs as designs
+from benchmarks.datasets import available
 from benchmarks.inference_populations import Family, Matrix, Model, Population, Rows, Sample, Vector
 from benchmarks.inference_rivals import sufficient_statistics
 from solvers import Problem, plan
@@ -47,14 +48,14 @@ class Setting:
     Parameters
     ----------
     design : name of the population
-    make : returns the population, or None if its dataset is not available
+    make : returns the population
     records : to draw; None for as many as the dataset has
     parameters : number of coefficients, including the intercept; None for published datasets
     """
 
     design: str
     family: Family
-    make: Callable[[], Population | None]
+    make: Callable[[], Population]
     records: int | None = None
     parameters: int | None = None
     epsilons: tuple[float, ...] = EPSILONS
@@ -143,16 +144,22 @@ def report(repetitions: int, cells: str) -> None:
     print(_joined(_HEAD) + "  outside the goal")
     for setting in settings():
         chosen = [epsilon for epsilon in setting.epsilons if re.search(cells, setting.name(epsilon))]
-        population = setting.make() if chosen else None
-        if population is None:
-            continue
-        draws = Draws(population, setting.records or population.records, setting.relation)
-        quotes = {epsilon: draws.quote(epsilon) for epsilon in chosen}
-        for epsilon in (epsilon for epsilon, quote in quotes.items() if quote is None):
+        if chosen:
+            for population in available(setting.make):
+                _measure(setting, population, chosen, repetitions)
+
+
+def _measure(setting: Setting, population: Population, epsilons: list[float], repetitions: int) -> None:
+    """Print a line for each epsilon."""
+    draws = Draws(population, setting.records or population.records, setting.relation)
+    accepted = {}
+    for epsilon in epsilons:
+        if (quote := draws.quote(epsilon)) is None:
             print(_joined([setting.name(epsilon, draws)]) + "  refused before the charge: nothing would be resolved")
-        accepted = {epsilon: quote for epsilon, quote in quotes.items() if quote is not None}
-        for epsilon, outcomes in draws.outcomes(accepted, repetitions).items():
-            print(_line(setting.name(epsilon, draws), draws, epsilon, outcomes), flush=True)
+        else:
+            accepted[epsilon] = quote
+    for epsilon, outcomes in draws.outcomes(accepted, repetitions).items():
+        print(_line(setting.name(epsilon, draws), draws, epsilon, outcomes), flush=True)
 
 
 def settings() -> Iterator[Setting]:

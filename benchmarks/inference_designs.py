@@ -204,11 +204,10 @@ def panel() -> Rows:
     return Rows("panel of persons", Columns((1,) * 4), "logistic", everything, Unit("person", k))
 
 
-def _published(name: str, family: Family, read: Callable[[], datasets.Split | None]) -> Rows | None:
-    """Return all rows of a dataset, the kept-out ones as well."""
+def _published(name: str, family: Family, read: Callable[[], datasets.Split]) -> Rows:
+    """Return all rows of a dataset, for training and for tests."""
     split = read()
-    if split is None or split.columns is None:
-        return None
+    assert split.columns is not None
     X = np.vstack((split.X, split.X_test))
     y = np.concatenate((split.y, split.y_test))
     return Rows(name, split.columns, family, Sample(X[:, :-1], y))
@@ -228,16 +227,16 @@ def _health(target: str, positive: str | None) -> datasets.Split:
 
 _ADULT = ["age", "education_num", "hours_per_week", "sex", "race", "marital_status"]
 _BANK = ["age", "duration", "campaign", "housing", "loan", "marital", "contact"]
-_READ: tuple[tuple[str, Family, Callable[[], datasets.Split | None]], ...] = (
+_READ: tuple[tuple[str, Family, Callable[[], datasets.Split]], ...] = (
     ("Adult, income", "logistic", partial(datasets.adult_part, [*_ADULT, "income"], "income", ">50K")),
-    ("Adult, hours", "linear", partial(datasets.adult_part, _ADULT, "hours_per_week", None)),
-    ("Bank", "logistic", partial(datasets.bank_part, [*_BANK, "y"], "y", "yes")),
+    ("Adult, hours", "linear", partial(datasets.adult_part, _ADULT, "hours_per_week")),
+    ("Bank", "logistic", partial(datasets.bank, [*_BANK, "y"])),
     ("California housing", "linear", datasets.california),
     ("Protein", "linear", datasets.protein),
     ("Health insurance, visits", "logistic", partial(_health, demo.TARGET, demo.POSITIVE)),
     ("Health insurance, mental health", "linear", partial(_health, "mental_health", None)),
 )
-PUBLISHED: tuple[tuple[str, Family, Callable[[], Rows | None]], ...] = tuple(
+PUBLISHED: tuple[tuple[str, Family, Callable[[], Rows]], ...] = tuple(
     (name, family, partial(_published, name, family, read)) for name, family, read in _READ
 )
 """Name, family of models, and a function that returns the rows, of each published dataset."""

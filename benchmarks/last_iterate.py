@@ -1,18 +1,18 @@
-"""dp_gd by its release, the mean of its points or the last point; docs/proofs/last_iterate.md.
+"""dp_gd that releases the mean of its points or the last point; docs/proofs/last_iterate.md quotes the result.
 
-Each at its own defaults, and with half as many steps again.
+Each runs at its own defaults, and with half as many steps again.
 """
 
-import sys
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from accounting import Privacy
-from benchmarks.accuracy import DELTA, EPSILONS, objective, optimum
-from benchmarks.datasets import Split, adult, covertype
-from solvers import Problem, plan, solve
-from solvers.losses import Logistic
+from benchmarks.accuracy import EPSILONS
+from benchmarks.datasets import Split, adult, available, covertype
+from benchmarks.references import DELTA, Reference
+from solvers import plan
 from solvers.methods import DpGd
 from solvers.regularizers import L2
 
@@ -22,36 +22,27 @@ FACTORS = (1.0, 1.5)
 
 
 def report(seeds: int) -> None:
-    """Print a block per dataset and regularizer."""
-    for load in (adult, covertype):
-        split = load()
-        if split is None:
-            print("last_iterate: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
-            return
+    """Print a table for each dataset and regularizer."""
+    for split in available(adult, covertype):
         for strength in STRENGTHS:
-            block(split, strength, seeds)
+            _compare(split, strength, seeds)
 
 
-def block(split: Split, strength: float, seeds: int) -> None:
+def _compare(split: Split, strength: float, seeds: int) -> None:
     """Print excess risk, the std of each noisy gradient in units of G/n, and the quote's proven bound."""
-    n, d = split.X.shape
-    problem = Problem(Logistic(), L2(strength), n=n, d=d, row_norm=split.row_norm)
-    best = optimum(problem, split)
-    least = objective(problem, split, best)
+    reference = Reference.of(replace(split, columns=None), L2(strength))  # rows as declared
     print(f"\n{split.name}, l2 {strength:g}, delta {DELTA:g}, {seeds} runs a cell")
     print(f"{'release':<9}{'epsilon':>8}{'steps':>7}{'noise / (G/n)':>15}{'excess risk':>13}{'proven bound':>14}")
     for epsilon in EPSILONS:
         privacy = Privacy(epsilon, DELTA)
         for release in RELEASES:
-            default = DpGd(release=release).resolve(problem, privacy)
+            default = DpGd(release=release).resolve(reference.problem, privacy)
             for factor in FACTORS:
                 method = DpGd(max(1, round(default.steps * factor)), default.step, release)
-                quote = plan(method, problem, privacy)
-                (query,) = quote.release.plan.queries
-                models = [solve(method, problem, split.X, split.y, privacy).coefficients for _ in range(seeds)]
-                risk = float(np.mean([objective(problem, split, w) - least for w in models]))
+                quote = plan(method, reference.problem, privacy)
+                noise = quote.release.plan.queries[0].noise_multiplier
+                risk = np.mean(reference.excesses(method, epsilon, seeds))
                 bound = quote.forecast.excess_risk
                 print(
-                    f"{release:<9}{epsilon:>8g}{method.steps:>7}{query.noise_multiplier:>15.1f}{risk:>13.5f}{bound:>14.4f}"
+                    f"{release:<9}{epsilon:>8g}{method.steps:>7}{noise:>15.1f}{risk:>13.5f}{bound:>14.4f}", flush=True
                 )
-                sys.stdout.flush()

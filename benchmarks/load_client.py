@@ -14,21 +14,26 @@ import numpy as np
 
 @dataclass(slots=True)
 class Measured:
-    """What came of it: seconds of each answer, answers by status, seconds in all."""
+    """Seconds of each response, number of responses by status, and seconds in all."""
 
-    took: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
 
+    def add(self, status: int, latency: float) -> None:
+        """Add a response."""
+        self.latencies.append(latency)
+        self.statuses[status] += 1
+
     def line(self) -> str:
-        """Requests a second, p50 and p99 in ms, statuses."""
-        p50, p99 = np.quantile(self.took, (0.5, 0.99)) * 1e3
-        told = ", ".join(f"{n} x {status}" for status, n in sorted(self.statuses.items()))
-        return f"{len(self.took) / self.seconds:8.1f}/s  p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  {told}"
+        """Return requests a second, p50 and p99 in ms, and statuses."""
+        p50, p99 = np.quantile(self.latencies, (0.5, 0.99)) * 1e3
+        statuses = ", ".join(f"{n} x {status}" for status, n in sorted(self.statuses.items()))
+        return f"{len(self.latencies) / self.seconds:8.1f}/s  p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  {statuses}"
 
 
 def request(method: str, path: str, token: str, body: Any = None, **headers: str) -> bytes:
-    """The bytes of a request."""
+    """Return the bytes of a request."""
     text = b"" if body is None else json.dumps(body).encode()
     named = {"Host": "127.0.0.1", "Authorization": f"Bearer {token}", "Content-Length": str(len(text))} | headers
     if text:
@@ -37,54 +42,45 @@ def request(method: str, path: str, token: str, body: Any = None, **headers: str
     return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + text
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: bytes) -> tuple[int, bytes, bytes]:
-    """Status, head and body of one answer."""
-    writer.write(asked)
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
+    """Send a request, read its response, and return the status."""
+    writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head[9:12])
     length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
-    body = await reader.readexactly(int(length)) if length and status != 304 else b""
-    return status, head, body
+    if length and status != 304:
+        await reader.readexactly(int(length))
+    return status
 
 
-def drive(ports: list[int], connections: int, seconds: float, made: Callable[[int], bytes]) -> Measured:
-    """As many requests as go into so many seconds, each connection's next one when its last is answered.
+def drive(ports: list[int], connections: int, seconds: float, request_of: Callable[[int], bytes]) -> Measured:
+    """Send requests for this many seconds; a connection sends its next request after the last response.
+
+    Each connection sends at least one request.
 
     Parameters
     ----------
     ports : of one or several servers, which take turns
-    made : the n-th request
+    request_of : returns the n-th request
     """
-    return asyncio.run(_drive(ports, connections, seconds, made))
+    return asyncio.run(_drive(ports, connections, seconds, request_of))
 
 
-async def _drive(ports: list[int], connections: int, seconds: float, made: Callable[[int], bytes]) -> Measured:
-    found = Measured()
+async def _drive(ports: list[int], connections: int, seconds: float, request_of: Callable[[int], bytes]) -> Measured:
+    measured = Measured()
     numbers = count()
+    begin = time.perf_counter()
 
-    async def one(port: int) -> None:
+    async def connect(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while (began := time.perf_counter()) < end:
-            status, _, _ = await ask(reader, writer, made(next(numbers)))
-            found.took.append(time.perf_counter() - began)
-            found.statuses[status] += 1
+        is_over = False
+        while not is_over:
+            start = time.perf_counter()
+            status = await ask(reader, writer, request_of(next(numbers)))
+            measured.add(status, time.perf_counter() - start)
+            is_over = time.perf_counter() >= begin + seconds
         writer.close()
 
-    began = time.perf_counter()
-    end = began + seconds
-    await asyncio.gather(*(one(ports[place % len(ports)]) for place in range(connections)))
-    found.seconds = time.perf_counter() - began
-    return found
-
-
-def once(port: int, asked: bytes) -> tuple[int, bytes, bytes]:
-    """Status, head and body of one request."""
-
-    async def alone() -> tuple[int, bytes, bytes]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            return await ask(reader, writer, asked)
-        finally:
-            writer.close()
-
-    return asyncio.run(alone())
+    await asyncio.gather(*(connect(ports[number % len(ports)]) for number in range(connections)))
+    measured.seconds = time.perf_counter() - begin
+    return measured

@@ -1,4 +1,4 @@
-"""A home with a long ledger and a long queue, as after many submitted jobs."""
+"""A home with a long ledger and a long queue, as it is after many submitted jobs."""
 
 import json
 from pathlib import Path
@@ -19,12 +19,14 @@ CHARGES, QUEUED = 100_000, 10_000
 
 
 def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED, *, ended: bool = False) -> None:
-    """Add so many charges to a dataset's ledger, each like its first job's; the last so many wait, the others failed.
+    """Add charges to a dataset's ledger, each like that of its first job, while no server runs.
 
-    No server may run. The sums stay what the entries say.
+    The sums of the ledger still agree with its entries.
 
     Parameters
     ----------
+    charges : number of added charges
+    queued : number of jobs, the last ones, that are queued; the others have failed
     ended : whether each charge is followed by the entries of a job that started and failed
     """
     database = Database(f"sqlite:///{home / 'purse.sqlite3'}")
@@ -41,7 +43,7 @@ def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED,
             for event in (charged, Started(job, 1), Failed(job, 1)) if ended else (charged,):
                 state, entry = advance(state, event, first.created_at)
                 entries.append(entry.to_json() | {"ledger_id": dataset, "body": canonical(entry.body).decode()})
-            added.append(_job(first, job, last + number, waits=number > charges - queued))
+            added.append(_job(first, job, last + number, is_queued=number > charges - queued))
         mine = (analyst_spend.c.ledger_id == dataset) & (analyst_spend.c.owner_id == first.owner_id)
         before = connection.execute(sa.select(analyst_spend).where(mine)).one()
         spent = [a + charges * b for a, b in zip(cost_from_json(json.loads(before.spent)), cost, strict=True)]
@@ -54,8 +56,8 @@ def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED,
     database.close()
 
 
-def _job(like: Any, job: str, number: int, *, waits: bool) -> dict[str, Any]:
-    ended = {"state": "failed", "error": "job_failed", "finished_at": like.created_at}
+def _job(template: Any, job: str, number: int, *, is_queued: bool) -> dict[str, Any]:
+    ended = {"state": "failed", "error": "job_failed", "finished_at": template.created_at}
     waiting = {"state": "queued", "error": None, "finished_at": None}
     own = {"id": job, "number": number, "idempotency_key": job, "holder": None}
-    return dict(like._mapping) | own | (waiting if waits else ended)
+    return dict(template._mapping) | own | (waiting if is_queued else ended)

@@ -1,6 +1,4 @@
-"""The bare compiled loops that the costs are measured against: no plan, no proof, noise from a generator that is not
-cryptographic.
-"""
+"""Bare compiled loops, which the costs are compared with: no plan and no proof, and noise that is not cryptographic."""
 
 import math
 
@@ -13,7 +11,7 @@ Floats = NDArray[np.float64]
 
 @numba.njit(fastmath=True)  # type: ignore[untyped-decorator]
 def read(X: Floats) -> float:
-    """One streaming read, with leave to add in any order."""
+    """Return the sum of all entries, by one streaming read that may add in any order."""
     flat, total = X.ravel(), 0.0
     for j in range(flat.shape[0]):
         total += flat[j]
@@ -22,7 +20,7 @@ def read(X: Floats) -> float:
 
 @numba.njit(fastmath=True)  # type: ignore[untyped-decorator]
 def gradient(X: Floats, y: Floats, w: Floats) -> Floats:
-    """The sum of logistic gradients, record by record, with leave to add in any order."""
+    """Return the sum of logistic gradients, record by record, which may be added in any order."""
     total = np.zeros(X.shape[1])
     for i in range(X.shape[0]):
         margin = 0.0
@@ -38,7 +36,7 @@ def gradient(X: Floats, y: Floats, w: Floats) -> Floats:
 def svrg(
     X: Floats, y: Floats, snapshot: Floats, std: float, step: float, steps: int, generator: np.random.Generator
 ) -> Floats:
-    """Logistic SVRG steps of one row each, with normal noise of the given std on each coordinate."""
+    """Return the point after logistic SVRG steps of one row each, with normal noise on each coordinate."""
     n, d = X.shape
     w = np.zeros(d)
     anchor = np.zeros(d)

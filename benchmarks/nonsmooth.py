@@ -1,9 +1,11 @@
-"""Losses that are not smooth: the methods that take them, untuned, without a penalty and with rows prepared as they are
-by default, beside the certified non-private optimum (with an l2 that hardly counts: the certificate needs one)."""
+"""Losses that are not smooth: the methods that accept them, untuned, beside the certified optimum without privacy.
 
-import sys
+Methods have no penalty, and rows are prepared by default. The optimum has a tiny l2 penalty, because its certificate
+needs one.
+"""
+
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from benchmarks.accuracy import accuracy, majority
-from benchmarks.datasets import Split, adult, california, covertype
-from benchmarks.dual import Optimum, minimize, objective
+from benchmarks.datasets import Split, adult, available, california, covertype_50k
+from benchmarks.dual import Optimum, minimize
+from benchmarks.newton import objective
+from benchmarks.references import DELTA, accuracy, majority, spread
 from solvers import Problem, plan, solve
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
 from solvers.methods import AdaptiveGd, Localization, Method, NoisyMirrorDescent, NoisySgd, ObjectivePerturbation
@@ -21,31 +24,52 @@ from solvers.preparation import Private
 from solvers.regularizers import L2
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
-DELTA = 1e-5
 STRENGTH = 1e-6
 PASSES = (1, 2, 4, 8, 16)
-_ROWS = 50_000  # of Covertype: objective perturbation takes thousands of passes over them
+METHODS: tuple[Method, ...] = (AdaptiveGd(), NoisyMirrorDescent(), NoisySgd(), Localization(), ObjectivePerturbation())
+# For each dataset its loss, and the smooth form of the loss at its default width, for the method that needs one.
+LOSSES: dict[Callable[[], Split], tuple[Loss, Loss]] = {
+    adult: (Hinge(), HuberHinge()),
+    covertype_50k: (Hinge(), HuberHinge()),
+    california: (Absolute(), Huber()),
+}
+
+Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """A dataset, its loss, and that loss's smooth form at its default width, for the method that needs one."""
+    """A dataset, its problem without a penalty, the smooth form of the problem, and the certified optimum."""
 
-    load: Callable[[], Split | None]
-    loss: Loss
-    smooth: Loss
+    split: Split
+    problem: Problem
+    smooth: Problem
+    best: Optimum
+
+    def score(self, w: Vector) -> float:
+        """Return the test accuracy of classes, or the mean absolute test error of a number coded in [-1, 1]."""
+        if self.problem.loss.takes == "class":
+            return accuracy(self.split, w)
+        return float(np.mean(np.abs(self.split.X_test @ w - self.split.y_test)))
+
+    def excess(self, w: Vector) -> float:
+        """Return the empirical risk of w minus that of the optimum."""
+        return objective(self.problem, self.split.X, self.split.y, w) - self.best.value
+
+    def for_method(self, method: Method) -> Problem:
+        """Return the problem that the method solves. Its result is measured by the loss itself."""
+        return self.smooth if isinstance(method, ObjectivePerturbation) else self.problem
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
     """Runs of one method at one budget; gradient evaluations are expected ones, over n."""
 
-    method: str
+    name: str
     epsilon: float
     passes: float
-    risks: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    seconds: NDArray[np.float64]
+    risks: Vector
+    seconds: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,115 +77,83 @@ class Table:
     """The points of one dataset, and the excess risk of w = 0."""
 
     title: str
-    score: str
     zero: float
     points: Sequence[Point]
 
 
-CASES = (
-    Case(adult, Hinge(), HuberHinge()),
-    Case(lambda: covertype(_ROWS, settled=True), Hinge(), HuberHinge()),
-    Case(california, Absolute(), Huber()),
-)
-METHODS: tuple[Method, ...] = (AdaptiveGd(), NoisyMirrorDescent(), NoisySgd(), Localization(), ObjectivePerturbation())
-
-
 def report(seeds: int, plots: Path) -> None:
-    """Print one table a dataset, and draw each into the folder."""
-    from benchmarks import nonsmooth_plots  # with packages that only `make paper` installs
+    """Print a table for each dataset, and write a plot of each into the folder."""
+    from benchmarks import plots as drawing  # needs packages that only `make paper` installs
 
-    tables = []
-    for case in CASES:
-        split = case.load()
-        if split is None:
-            print("nonsmooth: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
-            return
-        tables.append(table(split, case, seeds))
-    nonsmooth_plots.draw(tables, plots)
+    for case in _cases():
+        drawing.costs(_table(case, seeds), plots)
 
 
 def passes(seeds: int) -> None:
-    """Excess risk of noisy mirror descent by its number of half passes; what its default is: the last column."""
-    for case in CASES:
-        split = case.load()
-        if split is None:
-            print("passes: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
-            return
-        problem = _problem(split, case.loss)
-        best = minimize(replace(problem, regularizer=L2(STRENGTH)), split.X, split.y)
-        title = f"{split.name}: n = {problem.n}, d = {problem.d}, {case.loss.name}, delta = {DELTA:g}"
-        print(f"\n{title}, {seeds} runs a cell: excess risk")
-        print(f"{'epsilon':>8}" + "".join(f"{f'{count} passes':>20}" for count in PASSES) + f"{'default':>9}")
+    """Print the excess risk of noisy mirror descent by its number of half passes, and the default number."""
+    for case in _cases():
+        problem = case.problem
+        print(
+            f"\n{case.split.name}: n = {problem.n}, d = {problem.d}, {problem.loss.name}, delta = {DELTA:g}, "
+            f"{seeds} runs a cell: excess risk"
+        )
+        heads = [f"{count} passes" for count in PASSES]
+        print(f"{'epsilon':>8}" + "".join(f"{head:>20}" for head in heads) + f"{'default':>9}")
         for epsilon in EPSILONS:
-            risks = [
-                measure(NoisyMirrorDescent(passes=count), problem, case, split, best, epsilon, seeds).risks
-                for count in PASSES
-            ]
-            chosen = NoisyMirrorDescent().resolve(Private().prepared(problem), Privacy(epsilon, DELTA))
-            cells = "".join(f"{f'{np.mean(r):.4f} +- {np.std(r):.4f}':>20}" for r in risks)
-            print(f"{epsilon:>8g}{cells}{chosen.passes:>9}", flush=True)
+            points = [_measure(NoisyMirrorDescent(passes=count), case, epsilon, seeds)[0] for count in PASSES]
+            default = NoisyMirrorDescent().resolve(Private().prepared(problem), Privacy(epsilon, DELTA))
+            entries = "".join(f"{spread(point.risks, 4):>20}" for point in points)
+            print(f"{epsilon:>8g}{entries}{default.passes:>9}", flush=True)
 
 
-def table(split: Split, case: Case, seeds: int) -> Table:
-    """Measure and print: mean and standard deviation over fresh runs; the noise has no seed to set."""
-    problem = _problem(split, case.loss)
-    best = minimize(replace(problem, regularizer=L2(STRENGTH)), split.X, split.y)
-    name = "test accuracy" if case.loss.takes == "class" else "test abs. error"
-    zero = objective(problem, split.X, split.y, 0 * best.w) - best.value
+def _cases() -> Iterator[Case]:
+    for load, (loss, smooth) in LOSSES.items():
+        for split in available(load):
+            n, d = split.X.shape
+            problem = Problem(loss, n=n, d=d, row_norm=split.row_norm, columns=split.columns)
+            best = minimize(replace(problem, regularizer=L2(STRENGTH)), split.X, split.y)
+            yield Case(split, problem, replace(problem, loss=smooth), best)
+
+
+def _table(case: Case, seeds: int) -> Table:
+    """Measure and print all methods: mean and standard deviation over runs."""
+    split, problem, best = case.split, case.problem, case.best
+    is_class = problem.loss.takes == "class"
+    name = "test accuracy" if is_class else "test abs. error"
+    zero = case.excess(0 * best.w)
+    trivial = majority(split) if is_class else case.score(0 * best.w)
     print(
-        f"\n{split.name}: n = {problem.n}, d = {problem.d}, {case.loss.name}, delta = {DELTA:g}, {seeds} runs a cell, "
-        f"untuned\nleast risk {best.value:.6f}, certified to {best.gap:.0e} by the duality gap; ||w|| = "
-        f"{np.linalg.norm(best.w):.2f}"
+        f"\n{split.name}: n = {problem.n}, d = {problem.d}, {problem.loss.name}, delta = {DELTA:g}, "
+        f"{seeds} runs a cell, untuned\nleast risk {best.value:.6f}, certified to {best.gap:.0e} by the duality gap; "
+        f"||w|| = {np.linalg.norm(best.w):.2f}"
     )
     print(f"{'method':<23}{'epsilon':>8}{'excess risk':>22}{name:>20}{'gradients / n':>15}{'CPU s':>8}")
-    print(f"{'optimum':<23}{'-':>8}{0:>22.5f}{score(split, case.loss, best.w):>20.4f}{'-':>15}{'-':>8}")
-    print(f"{'w = 0':<23}{'-':>8}{zero:>22.5f}{trivial(split, case.loss):>20.4f}{'-':>15}{'-':>8}")
+    print(f"{'optimum':<23}{'-':>8}{0:>22.5f}{case.score(best.w):>20.4f}{'-':>15}{'-':>8}")
+    print(f"{'w = 0':<23}{'-':>8}{zero:>22.5f}{trivial:>20.4f}{'-':>15}{'-':>8}")
     points = []
     for method in METHODS:
         for epsilon in EPSILONS:
-            point = measure(method, problem, case, split, best, epsilon, seeds)
+            point, scores = _measure(method, case, epsilon, seeds)
             points.append(point)
-            risk = f"{np.mean(point.risks):.5f} +- {np.std(point.risks):.5f}"
-            hit = f"{np.mean(point.scores):.4f} +- {np.std(point.scores):.4f}"
-            passes, cpu = point.passes, np.mean(point.seconds)
-            print(f"{method.name:<23}{epsilon:>8g}{risk:>22}{hit:>20}{passes:>15.1f}{cpu:>8.2f}")
-            sys.stdout.flush()
-    return Table(f"{split.name}, {case.loss.name}", name, zero, points)
+            print(
+                f"{method.name:<23}{epsilon:>8g}{spread(point.risks):>22}{spread(scores, 4):>20}{point.passes:>15.1f}"
+                f"{np.mean(point.seconds):>8.2f}",
+                flush=True,
+            )
+    return Table(f"{split.name}, {problem.loss.name}", zero, points)
 
 
-def measure(
-    method: Method, problem: Problem, case: Case, split: Split, best: Optimum, epsilon: float, seeds: int
-) -> Point:
-    """Fresh runs. CPU seconds are of everything from the arrays to the coefficients, calibration included.
+def _measure(method: Method, case: Case, epsilon: float, seeds: int) -> tuple[Point, list[float]]:
+    """Return a point and the test scores of its runs.
 
-    Objective perturbation runs on the smooth form; what it is judged by is the loss itself.
+    CPU seconds are of everything from the arrays to the coefficients, calibration included.
     """
-    asked = replace(problem, loss=case.smooth) if isinstance(method, ObjectivePerturbation) else problem
-    risks = np.empty(seeds)
-    scores = np.empty(seeds)
-    seconds = np.empty(seeds)
-    for i in range(seeds):
+    problem, privacy = case.for_method(method), Privacy(epsilon, DELTA)
+    models, seconds = [], []
+    for _ in range(seeds):
         start = time.process_time()
-        w = solve(method, asked, split.X, split.y, Privacy(epsilon, DELTA)).coefficients
-        seconds[i] = time.process_time() - start
-        risks[i] = objective(problem, split.X, split.y, w) - best.value
-        scores[i] = score(split, case.loss, w)
-    evaluations = plan(method, asked, Privacy(epsilon, DELTA)).gradient_evaluations
-    return Point(method.name, epsilon, evaluations / problem.n, risks, scores, seconds)
-
-
-def _problem(split: Split, loss: Loss) -> Problem:
-    n, d = split.X.shape
-    return Problem(loss, n=n, d=d, row_norm=split.row_norm, columns=split.columns)
-
-
-def score(split: Split, loss: Loss, w: NDArray[np.float64]) -> float:
-    """Return the test score: accuracy for classes, the mean absolute residual for a number coded in [-1, 1]."""
-    if loss.takes == "class":
-        return accuracy(split, w)
-    return float(np.mean(np.abs(split.X_test @ w - split.y_test)))
-
-
-def trivial(split: Split, loss: Loss) -> float:
-    """The score of the larger class, or of the prediction 0."""
-    return majority(split) if loss.takes == "class" else float(np.mean(np.abs(split.y_test)))
+        models.append(solve(method, problem, case.split.X, case.split.y, privacy).coefficients)
+        seconds.append(time.process_time() - start)
+    passes = plan(method, problem, privacy).gradient_evaluations / problem.n
+    risks = np.array([case.excess(w) for w in models])
+    return Point(method.name, epsilon, passes, risks, np.array(seconds)), [case.score(w) for w in models]

@@ -32,6 +32,7 @@ from app.wire import JobPrivacy, JobRequest
 from app.worker.cluster import DaskEngine
 from app.worker.execute import Payload
 from app.worker.shares import Shares
+from benchmarks.served import anonymous_bytes
 from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
@@ -54,33 +55,26 @@ COLUMNS: list[Column] = [
 
 
 def report(rows: int) -> None:
-    """Prints the page's table for three sizes up to so many rows."""
+    """Print the page's table for three sizes, of which this number of rows is the largest."""
     with tempfile.TemporaryDirectory(prefix="partitions-") as folder:
         home = Path(folder)
         whole = stored(home, rows)
         engine = DaskEngine(Settings(home=home / "engine"))
         try:
-            heads = (
-                "rows",
-                "partitions",
-                "workers over one process",
-                "overhead, ms",
-                "overhead, gradients",
-                "MB a worker",
-            )
-            print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-            told = [measured(engine, home, whole, count) for count in (16, 4, 1)]
+            print("| rows | partitions | workers over one process | overhead, ms | overhead, gradients | MB a worker |")
+            print("|" + " --- |" * 6)
+            times = [measured(engine, home, whole, divisor) for divisor in (16, 4, 1)]
         finally:
             engine.close()
-    for name, place in (("one process", 0), ("two workers", 1)):
-        growth = [math.log(b[1][place] / a[1][place]) / math.log(b[0] / a[0]) for a, b in pairwise(told)]
+    for index, name in enumerate(("one process", "two workers")):
+        growth = [math.log(b[1][index] / a[1][index]) / math.log(b[0] / a[0]) for a, b in pairwise(times)]
         print(f"exponent in n, {name}: {', '.join(f'{x:.2f}' for x in growth)}")
 
 
 def stored(home: Path, rows: int) -> Manifest:
     """Return partitions with at least this many records."""
     rng = np.random.default_rng(1)
-    found = []
+    partitions = []
     storage = Storage(f"file://{home}/store")
     for number in range(-(-rows // GROUP)):
         folder, sums = home / "made", []
@@ -91,48 +85,41 @@ def stored(home: Path, rows: int) -> Manifest:
         for name in (NUMBERS, CODES):
             sums.append(storage.put(folder / name, f"{number:08d}.{name}"))
             (folder / name).unlink()
-        found.append(Partition(rows=GROUP, sha256=hashlib.sha256(b"".join(sums)).hexdigest()))
-    return Manifest(place=f"file://{home}/store", columns=COLUMNS, partitions=found)
+        partitions.append(Partition(rows=GROUP, sha256=hashlib.sha256(b"".join(sums)).hexdigest()))
+    return Manifest(place=f"file://{home}/store", columns=COLUMNS, partitions=partitions)
 
 
-def measured(engine: DaskEngine, home: Path, whole: Manifest, share: int) -> tuple[int, tuple[float, float]]:
-    """One line: of one part in so many of the partitions. n, and a gradient's seconds by one process and by two."""
-    manifest = whole.model_copy(update={"partitions": whole.partitions[: max(2, len(whole.partitions) // share)]})
+def measured(engine: DaskEngine, home: Path, whole: Manifest, divisor: int) -> tuple[int, tuple[float, float]]:
+    """Print a line for a part of all partitions; return n, and a gradient's seconds by one process and by two."""
+    manifest = whole.model_copy(update={"partitions": whole.partitions[: max(2, len(whole.partitions) // divisor)]})
     count, n = len(manifest.partitions), manifest.rows
     spec = _spec(n)
     w = np.linspace(-0.5, 0.5, spec.problem.d)
     here = Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, home) for i in range(count)]))
     with _shares(engine, spec, manifest, home) as shares:
         data = Partitioned(spec.problem, shares)
-        (one, right), (two, found) = _in_turn(*(partial(gradient_sum, d, slice(0, n), w) for d in (here, data)))
-        assert np.array_equal(right, found)
+        (one, expected), (two, gradient) = _in_turn(*(partial(gradient_sum, d, slice(0, n), w) for d in (here, data)))
+        assert np.array_equal(expected, gradient)
         ends = np.array([0, n - 1])  # a record of each worker's share
         ((overhead, _),) = _in_turn(partial(gradient_sum, data, ends, w))
-        held = max(engine._client.run(anonymous).values())
-        line = (f"{n:,}", count, f"{two / one:.2f}", f"{1e3 * overhead:.0f}", f"{overhead / two:.2f}", f"{held:.0f}")
+        memory = max(engine._client.run(anonymous_bytes).values()) / 2**20
+        line = (f"{n:,}", count, f"{two / one:.2f}", f"{1e3 * overhead:.0f}", f"{overhead / two:.2f}", f"{memory:.0f}")
         print(f"| {' | '.join(map(str, line))} |", flush=True)
-        if share == 1:
+        if divisor == 1:
             victim = next(iter(engine._client.run(os.getpid).values()))
             killer = threading.Timer(min(0.05, two / 3), os.kill, (victim, signal.SIGKILL))
             start = time.perf_counter()
             killer.start()
-            assert np.array_equal(right, gradient_sum(data, slice(0, n), w))
+            assert np.array_equal(expected, gradient_sum(data, slice(0, n), w))
             lost = (time.perf_counter() - start) / two
             print(f"\na gradient in the middle of which a worker is killed, over another: {lost:.1f}; the same bits")
     return n, (one, two)
 
 
-def anonymous() -> float:
-    """Return the MB of this process that are not pages of files."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
-
-
 @contextmanager
 def _shares(engine: DaskEngine, spec: JobSpec, manifest: Manifest, home: Path) -> Iterator[Partitions]:
-    said = Payload(folder=str(home), scratch=str(home), checksum=None, spec=spec, partitions=manifest)
-    payload = said.model_dump_json()
-    shares = Shares(engine._client, payload, len(manifest.partitions))
+    payload = Payload(folder=str(home), scratch=str(home), checksum=None, spec=spec, partitions=manifest)
+    shares = Shares(engine._client, payload.model_dump_json(), len(manifest.partitions))
     try:
         yield shares
     finally:
@@ -140,7 +127,7 @@ def _shares(engine: DaskEngine, spec: JobSpec, manifest: Manifest, home: Path) -
 
 
 def _spec(n: int) -> JobSpec:
-    """A job of `dp_gd` on so many rows."""
+    """Return a job of `dp_gd` on this number of rows."""
     budget = Budget(epsilon=1.0, delta=1e-10)
     request = JobRequest(dataset="ds_0", target="t", privacy=JobPrivacy(epsilon=1.0))
     design = Design.of(DatasetSpec(name="made", columns=COLUMNS, budget=budget), request)
@@ -151,11 +138,11 @@ def _spec(n: int) -> JobSpec:
 
 def _in_turn(*works: Callable[[], Vector]) -> list[tuple[float, Vector]]:
     """Return the median seconds of each function, called in turn after a first call, with its result."""
-    found = [work() for work in works]
+    vectors = [work() for work in works]
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(_REPEATS):
         for own, work in zip(seconds, works, strict=True):
             start = time.perf_counter()
             work()
             own.append(time.perf_counter() - start)
-    return [(median(own), vector) for own, vector in zip(seconds, found, strict=True)]
+    return [(median(own), vector) for own, vector in zip(seconds, vectors, strict=True)]

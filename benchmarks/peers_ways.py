@@ -5,7 +5,6 @@ A way is a function from epsilon to coefficients and CPU seconds. The peers run 
 
 import json
 import math
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,21 +23,21 @@ from accounting.plan import Query
 from accounting.privacy import REPLACE_ONE, Relation
 from benchmarks.ada_ssp import CHANGES, boosted, printed
 from benchmarks.datasets import Split
+from benchmarks.references import DELTA
 from solvers import Problem, solve
 from solvers.methods import AdaSsp, DpGd, Method, ObjectivePerturbation, OutputPerturbation
 from solvers.regularizers import L2
 from solvers.selection import Auto
 
 PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
-DELTA = 1e-5
-# Opacus: from the middle of each list, one setting after the other is moved to its best, twice.
+# Settings of Opacus
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CLIPS = (0.1, 0.3, 1.0, 3.0)
 BATCHES = ((20, 5), (20, 20), (100, 5), (100, 20))  # batches in an epoch, epochs
-BEHIND = 1.5  # a setting whose first run is so many times the best mean has no second
-FINAL, AGAIN = 3, 3  # the best of all that were looked at, which are run again, and how often
+FAR_BEHIND = 1.5  # a setting whose first run is above this multiple of the best mean has no second run
+FINALISTS, FINAL_RUNS = 3, 3  # the best settings, and the number of their further runs
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)  # diffprivlib's l2
-_ASKED = L2(1e-4)  # what a request has that names no penalty
+_DEFAULT_PENALTY = L2(1e-4)  # of a request without a penalty
 
 Vector = NDArray[np.float64]
 Fit = Callable[[float], tuple[Vector, float]]
@@ -58,59 +57,49 @@ Prepare = Callable[[float, Setting | None], Prepared]
 
 
 class Peers:
-    """The worker in the other environment, for one dataset; one thread, as ours."""
+    """A worker of the other environment for one dataset, with one thread, as `python -m benchmarks` sets."""
 
     def __init__(self, split: Split, folder: str) -> None:
         file = Path(folder) / "rows.npz"
         np.savez(file, X=split.X, y=split.y)
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        worker = Path(__file__).with_name("peers_worker.py")
-        self._process = subprocess.Popen(
-            [PYTHON, worker, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | threads
-        )
-
-    def ask(self, **job: Any) -> dict[str, Any]:
-        """One answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the peers' worker died; what it said stands above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        command = [PYTHON, Path(__file__).with_name("peers_worker.py"), file]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def fit(self, **job: Any) -> tuple[Vector, float]:
-        """One run."""
-        answer = self.ask(**job)
+        """Return the coefficients of one run and its CPU seconds."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the worker of the peers ended. Its error is printed above")
+        answer = json.loads(line)
         return np.array(answer["w"]), float(answer["seconds"])
 
     def close(self) -> None:
         """End the worker."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
 
 def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[tuple[str, Prepare]]:
-    """Each way's name, and what is done once for an epsilon before it is timed: the choice of its settings, unless they
-    are given.
+    """Yield each way's name, and the function that prepares a run at an epsilon, before it is timed.
+
+    The function chooses the settings of the run, or takes the stored ones.
     """
     for name, fit in _untuned(split, problem, peers):
         yield name, lambda _, __, fit=fit: Prepared(fit)  # type: ignore[misc]
     if problem.loss.takes == "class":
         yield "diffprivlib tuned, delta 0", partial(_tuned_diffprivlib, peers, split, risk)
     for relation in ("replace-one", "add/remove"):
-        begun = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
-        yield f"Opacus tuned, {relation}", partial(_tuned_opacus, peers, split, problem, risk, relation, begun)
+        initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
+        yield f"Opacus tuned, {relation}", partial(_tuned_opacus, peers, split, problem, risk, relation, initial)
 
 
 def _untuned(split: Split, problem: Problem, peers: Peers) -> Iterator[tuple[str, Fit]]:
     ours = partial(_ours, split, problem)
-    asked = replace(problem, regularizer=_ASKED)
+    penalized = replace(problem, regularizer=_DEFAULT_PENALTY)
     yield "purse auto", ours(Auto())
-    yield "purse auto, asked with l2 1e-4", _ours(split, asked, Auto())
+    yield "purse auto, asked with l2 1e-4", _ours(split, penalized, Auto())
     yield "purse dp_gd", ours(DpGd())
     if problem.loss.takes == "class":
         yield "purse objective_perturbation", ours(ObjectivePerturbation())
@@ -120,15 +109,10 @@ def _untuned(split: Split, problem: Problem, peers: Peers) -> Iterator[tuple[str
         yield "purse ada_ssp", ours(AdaSsp())
         for name, published in (("AdaSSP as printed", printed), ("boosted AdaSSP", boosted)):
             for relation in CHANGES:
-                yield f"{name}, {relation}", _timed(partial(_published, published, split, relation))
+                fit = partial(published, split, delta=DELTA, relation=relation)
+                yield f"{name}, {relation}", _timed(fit)
         yield "diffprivlib, delta 0", lambda epsilon: peers.fit(peer="diffprivlib_linear", epsilon=epsilon)
     yield "purse auto, zero_out", ours(Auto(), "zero_out")
-
-
-def _published(
-    fit: Callable[[Split, float, float, str], Vector], split: Split, relation: str, epsilon: float
-) -> Vector:
-    return fit(split, epsilon, DELTA, relation)
 
 
 def _timed(fit: Callable[[float], Vector]) -> Fit:
@@ -168,10 +152,15 @@ def _tuned_opacus(
     epsilon: float,
     given: Setting | None,
 ) -> Prepared:
-    """By the mean training risk of two runs each, of one where that is far behind: step size, clip, and batches with
-    epochs, in turn, twice; then the three best of all by that of three more, so that none is taken for lucky runs.
+    """Choose step size, clip, and batches with epochs, in turn and twice, by the mean training risk of two runs each.
 
-    `chosen` is where the search begins, and afterwards where it ended: at the next epsilon it goes on from there.
+    A setting that is far behind has one run only. The three best settings have three more runs, which decide, so that
+    no setting is chosen for lucky runs.
+
+    Parameters
+    ----------
+    chosen : the setting at which the search begins; it becomes the chosen one, at which the search for the next epsilon
+        begins
     """
     lists: dict[str, tuple[Any, ...]] = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES}
     seen: dict[tuple[Any, ...], float] = {}
@@ -185,7 +174,7 @@ def _tuned_opacus(
         key = tuple(setting.values())
         if key not in seen:
             first = mean(setting, 1)
-            close = first <= BEHIND * min(seen.values(), default=math.inf)
+            close = first <= FAR_BEHIND * min(seen.values(), default=math.inf)
             seen[key] = (first + mean(setting, 1)) / 2 if close else first
         return seen[key]
 
@@ -194,8 +183,8 @@ def _tuned_opacus(
         return Prepared(lambda epsilon: _opacus(peers, split, problem, relation, given, epsilon), given)
     for name in (*lists, *lists):
         chosen[name] = min(lists[name], key=lambda option, name=name: value(chosen | {name: option}))  # type: ignore[misc]
-    best = [dict(zip(lists, key, strict=True)) for key in sorted(seen, key=lambda key: seen[key])[:FINAL]]
-    setting: Setting = min(best, key=lambda setting: mean(setting, AGAIN))
+    best = [dict(zip(lists, key, strict=True)) for key in sorted(seen, key=lambda key: seen[key])[:FINALISTS]]
+    setting: Setting = min(best, key=lambda setting: mean(setting, FINAL_RUNS))
     chosen |= setting
     return Prepared(lambda epsilon: _opacus(peers, split, problem, relation, setting, epsilon), setting)
 
@@ -207,7 +196,7 @@ def _opacus(
     batch = -(-len(split.y) // batches)
     noise: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     start = time.process_time()
-    if relation == "replace-one":  # the least that our accountant finds for its Poisson batches
+    if relation == "replace-one":  # the smallest noise that our accountant finds for its Poisson batches
         query = Query("gradient", epochs * batches, PoissonGaussian(1 / batches))
         noise = {"multiplier": calibrate((query,), Privacy(epsilon, DELTA)).plan.queries[0].noise_multiplier}
     seconds = time.process_time() - start

@@ -1,23 +1,20 @@
 """The value of a profile: excess log-loss on Adult of jobs that request moments, and of jobs that reuse released ones.
 
-Columns: private moments; profiles of three prices; the dearest without floors of the job's own price.
+Columns: private moments; profiles of three prices; the dearest profile without floors of the job's own price.
 """
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 
 from accounting import Privacy
-from benchmarks.accuracy import DELTA, objective
 from benchmarks.datasets import adult
-from benchmarks.newton import minimize
-from solvers import Problem, plan
+from benchmarks.references import DELTA, Reference, print_row
+from solvers import plan
 from solvers.data_access import inputs
-from solvers.losses import Logistic, Squared
+from solvers.losses import Squared
 from solvers.methods import DpGd
 from solvers.preparation import ByProfile
-from solvers.problem import Vector
 from solvers.selection import Auto
 from solvers.solve import run
 from solvers.statistics import Profile
@@ -26,37 +23,43 @@ PRICES = (0.1, 0.2, 1.0)
 
 
 def report(seeds: int) -> None:
-    """Print the table: mean and standard error over fresh runs, each with a fresh profile; nobody chooses the noise."""
-    split = adult()
-    if split is None:
-        print("profiles: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
-        return
-    n, d = split.X.shape
-    problem = Problem(Logistic(), n=n, d=d, row_norm=split.row_norm, columns=split.columns)
-    least = objective(problem, split, minimize(problem, split.X, split.y).w)
-    heads = ["private", *(f"profile of {price:g}" for price in PRICES), f"of {PRICES[-1]:g}, not floored"]
-    print(f"{split.name}: excess log-loss, delta {DELTA:g}, {seeds} runs a cell")
-    print(f"{'method':<8}{'epsilon':>8}" + "".join(f"{head:>22}" for head in heads))
+    """Print means and standard errors over runs, each with a new profile."""
+    reference = Reference.of(adult())
+    print(f"{reference.split.name}: excess log-loss, delta {DELTA:g}, {seeds} runs a cell")
+    profile_heads = (f"profile of {price:g}" for price in PRICES)
+    print_row(f"{'method':<8}{'epsilon':>8}", ["private", *profile_heads, f"of {PRICES[-1]:g}, not floored"], 16)
     for method in (DpGd(), Auto()):
         for epsilon in (0.1, 0.5, 1.0):
-            cells: list[list[float]] = [[] for _ in heads]
-            for _ in range(seeds):
-                ways = [None, *(_profile(problem, split.X, price) for price in PRICES)]
-                for cell, by in zip(cells, [*ways, ways[-1]], strict=True):
-                    quote = plan(method, problem, Privacy(epsilon, DELTA), preparation=by)
-                    used = quote.preparation
-                    if cell is cells[-1] and isinstance(used, ByProfile) and by is not None:
-                        used = replace(used, moments=by.moments)
-                    data = inputs.of_arrays(split.X, split.y, quote.problem)
-                    w, *_ = run(quote.method, quote.problem, data, quote.release, preparation=used)
-                    cell.append(objective(problem, split, w) - least)
-            told = (f"{np.mean(cell):.4f} +- {np.std(cell) / np.sqrt(seeds):.4f}" for cell in cells)
-            print(f"{method.name:<8}{epsilon:>8g}" + "".join(f"{text:>22}" for text in told))
-            sys.stdout.flush()
+            risks = np.array([_risks(reference, method, epsilon) for _ in range(seeds)])
+            errors = risks.std(axis=0) / np.sqrt(seeds)
+            entries = [f"{mean:.4f} +- {error:.4f}" for mean, error in zip(risks.mean(axis=0), errors, strict=True)]
+            print_row(f"{method.name:<8}{epsilon:>8g}", entries, 16)
 
 
-def _profile(problem: Problem, X: Vector, price: float) -> ByProfile:
-    table = replace(problem, loss=Squared())
-    quote = plan(Profile(), table, Privacy(price, DELTA))
-    answers, *_ = run(quote.method, table, inputs.of_arrays(X, np.zeros(len(X)), table), quote.release)
-    return ByProfile(Profile().unpack(table, answers)[0])
+def _risks(reference: Reference, method: DpGd | Auto, epsilon: float) -> list[float]:
+    """Return the excess of a run in each column."""
+    profiles = [_profile(reference, price) for price in PRICES]
+    reused = [_risk(reference, method, epsilon, profile) for profile in profiles]
+    unfloored = _risk(reference, method, epsilon, profiles[-1], has_floors=False)
+    return [_risk(reference, method, epsilon, None), *reused, unfloored]
+
+
+def _risk(
+    reference: Reference, method: DpGd | Auto, epsilon: float, profile: ByProfile | None, *, has_floors: bool = True
+) -> float:
+    quote = plan(method, reference.problem, Privacy(epsilon, DELTA), preparation=profile)
+    preparation = quote.preparation
+    if isinstance(preparation, ByProfile) and profile is not None and not has_floors:
+        preparation = replace(preparation, moments=profile.moments)
+    data = inputs.of_arrays(reference.split.X, reference.split.y, quote.problem)
+    w, *_ = run(quote.method, quote.problem, data, quote.release, preparation=preparation)
+    return reference.excess(w)
+
+
+def _profile(reference: Reference, price: float) -> ByProfile:
+    """Return a profile of the rows that is released at this price."""
+    problem = replace(reference.problem, loss=Squared())
+    quote = plan(Profile(), problem, Privacy(price, DELTA))
+    data = inputs.of_arrays(reference.split.X, np.zeros(problem.n), problem)
+    answers, *_ = run(quote.method, problem, data, quote.release)
+    return ByProfile(Profile().unpack(problem, answers)[0])

@@ -1,11 +1,11 @@
 """The cost of a server without requests: its start, from processes to readiness, and its idle minutes.
 
-Wall time is of the machine as it is; CPU seconds are of the server and all its children and hold beside other work.
+CPU seconds are those of the server and its descendants, so other work on the machine changes them little. Seconds by
+the clock depend on that work.
 """
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,35 +13,34 @@ from pathlib import Path
 import httpx
 import psutil
 
-from app.demo.server import reserve_port
+from app.demo.server import COMMAND, reserve_port
+from benchmarks.served import cpu_seconds, environment
 
-_SETTLE = 10.0  # seconds after ready, until imports that lag behind are done
+_SETTLE_SECONDS = 10.0  # after ready, until late imports are done
+_IDLE_SECONDS = 60.0
 
 
-def report(repeats: int, seconds: float = 60.0) -> None:
-    """Print the start `repeats` times, then an idle minute.
-
-    Parameters
-    ----------
-    repeats : starts with what an earlier start has left on disk, after one with no compiled loops
-    seconds : how long the idle server is watched
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        empty = Path(folder) / "compiled"
+def report(seeds: int) -> None:
+    """Print a start without compiled loops, then `seeds` starts after an earlier start, and an idle minute."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        empty = folder / "compiled"
         empty.mkdir()
-        _start(Path(folder) / "cold", "cold, no compiled loops", {"NUMBA_CACHE_DIR": str(empty)})
-        for number in range(repeats):
-            _start(Path(folder) / "warm", f"warm {number + 1}", {})
-        _start(Path(folder) / "warm", "then idle", {}, seconds)
+        _start(folder / "cold", "cold, no compiled loops", NUMBA_CACHE_DIR=str(empty))
+        for number in range(seeds):
+            _start(folder / "warm", f"warm {number + 1}")
+        _start(folder / "warm", "then idle", is_idle=True)
 
 
-def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.0) -> None:
+def _start(home: Path, label: str, *, is_idle: bool = False, **variables: str) -> None:
     port, _reserved = reserve_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
-    command = [sys.executable, "-m", "app.cli", "serve", "--home", str(home), "--port", str(port)]
-    begun = time.monotonic()
+    start = time.monotonic()
     process = psutil.Popen(
-        command, env=kept | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        COMMAND,
+        env=environment(home=home, port=port) | variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=5.0) as client:
@@ -49,20 +48,19 @@ def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.
                 time.sleep(0.02)
                 if process.poll() is not None:
                     raise SystemExit("the server did not start")
-        ready = time.monotonic() - begun
+        ready = time.monotonic() - start
         used = cpu_seconds(process)
-        time.sleep(_SETTLE)
+        time.sleep(_SETTLE_SECONDS)
         print(
             f"  {label}: ready after {ready:.1f} s, {used:.1f} CPU s by then; {cpu_seconds(process):.1f} CPU s once "
             f"all is there (load {os.getloadavg()[0]:.1f})",
             flush=True,
         )
-        if idle:
-            before = cpu_seconds(process)
-            then = time.monotonic()
-            time.sleep(idle)
-            share = (cpu_seconds(process) - before) / (time.monotonic() - then)
-            print(f"  idle for {idle:.0f} s: server and workers use {share:.2%} of a core", flush=True)
+        if is_idle:
+            before, start = cpu_seconds(process), time.monotonic()
+            time.sleep(_IDLE_SECONDS)
+            share = (cpu_seconds(process) - before) / (time.monotonic() - start)
+            print(f"  idle for {_IDLE_SECONDS:.0f} s: server and workers use {share:.2%} of a core", flush=True)
     finally:
         process.terminate()
         process.wait()
@@ -73,8 +71,3 @@ def _is_ready(client: httpx.Client) -> bool:
         return client.get("/health/ready").is_success
     except httpx.TransportError:
         return False
-
-
-def cpu_seconds(process: psutil.Process) -> float:
-    """Return the CPU seconds, user and system, of a process and its descendants."""
-    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))

@@ -14,13 +14,13 @@ from app.ledger.epoch import published
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
-from benchmarks.load import call, callers, serving
+from benchmarks.load import callers, serving
 from benchmarks.load_ledger import grow
 
 ENTRIES = (1_000, 10_000, 55_000)
 
 
-def report(repeats: int) -> None:
+def report(seeds: int) -> None:
     """Print CPU seconds: of the verification before a start, and of the server's process until it answers."""
     print("entries   verified from the first entry   verified from a checkpoint")
     print("          verification   whole start      verification   whole start")
@@ -29,11 +29,11 @@ def report(repeats: int) -> None:
             folder = Path(name)
             token = secrets.token_urlsafe(32)
             with serving(folder, token) as server:
-                who = callers(server, token)
-                call(server, "POST", "/v1/jobs", who.analyst(0), who.job(), Idempotency_Key="first")
-            grow(folder / "home", who.dataset, entries // 3, 0, ended=True)
-            whole = _seconds(folder, token, repeats, has_checkpoint=False)
-            tail = _seconds(folder, token, repeats, has_checkpoint=True)
+                tokens = callers(server, token)
+                server.call("POST", "/v1/jobs", tokens.analyst(0), tokens.job())
+            grow(folder / "home", tokens.dataset, entries // 3, 0, ended=True)
+            whole = _seconds(folder, token, seeds, has_checkpoint=False)
+            tail = _seconds(folder, token, seeds, has_checkpoint=True)
         print(f"{entries:7d}   {whole[0]:10.3f} s   {whole[1]:9.2f} s      {tail[0]:10.3f} s   {tail[1]:9.2f} s")
 
 
@@ -44,8 +44,7 @@ def _seconds(folder: Path, token: str, repeats: int, *, has_checkpoint: bool) ->
         (_sign if has_checkpoint else _forget)(folder / "home")
         verified.append(_verified(folder / "home"))
         with serving(folder, token) as server:
-            times = server.process.cpu_times()
-        started.append(times.user + times.system)
+            started.append(sum(server.process.cpu_times()[:2]))
     return min(verified), min(started)
 
 
@@ -57,9 +56,9 @@ def _verified(home: Path) -> float:
     """Return the CPU seconds of the verification before a server starts."""
     with closing(_database(home)) as database:
         checkpoints = Checkpoints(database, SigningKeys(home), print)
-        began = time.process_time()
+        start = time.process_time()
         checkpoints.verify(published(Settings(home=home), database))
-        return time.process_time() - began
+        return time.process_time() - start
 
 
 def _forget(home: Path) -> None:
@@ -68,7 +67,7 @@ def _forget(home: Path) -> None:
 
 
 def _sign(home: Path) -> None:
-    """Make the checkpoint that a clean stop makes, and check that it is there."""
+    """Make the checkpoint of a clean stop, and check that it exists."""
     with closing(_database(home)) as database:
         checkpoints = Checkpoints(database, SigningKeys(home), print)
         checkpoints.verify(published(Settings(home=home), database))

@@ -1,21 +1,21 @@
 """Trials of settings that were not changed: descent time, shares of the moments, recalibration and banded noise."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, PoissonGaussian, RowObjectivePerturbation
 from accounting.plan import Query
-from benchmarks.datasets import Split, adult, bank, covertype, w8a
-from benchmarks.newton import minimize, objective
+from benchmarks.datasets import Split, adult, available, bank, covertype, covertype_50k, w8a
+from benchmarks.references import DELTA, Reference, print_row, spread
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
 from solvers.losses import Logistic
@@ -23,13 +23,12 @@ from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import private
 
-DELTA = 1e-5
 EPSILONS = (0.2, 0.5, 1.0)
-SMALL = (0.1, 0.2, 0.5, 1.0, 4.0)
-_MANY = 16.0
+_SMALL_EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
+_MANY_RECORDS = 16.0  # n mu / d from which on it changes nothing but a small ridge
 _TIMES = (0.5, 1.0, 2.0, 4.0)
 _SHARES = (0.5, 1.0, 2.0, 4.0)
-_SHARE = 0.05  # of mu^2, for the recalibration
+_RECALIBRATION_SHARE = 0.05  # of mu^2
 _BANDS = (1, 2, 4, 8, 16, 32)
 
 Vector = NDArray[np.float64]
@@ -37,231 +36,205 @@ _signal = AdaptiveGdRun.signal
 
 
 def report(seeds: int) -> None:
-    """Compare on Adult and 50,000 rows of Covertype: logistic, no penalty, preparation private."""
+    """Compare on Adult and 50,000 rows of Covertype: logistic, no penalty, rows privately prepared."""
     _profiles()
-    for split in (adult(), covertype(50_000, settled=True)):
-        if split is None:
-            print("trials: BENCHMARK_DATA names no folder that holds the real datasets; nothing more measured")
-            return
-        problem, risk = _posed(split, seeds)
-        _times(split, problem, risk, seeds)
-        _shares(split, problem, risk, seeds)
-        _recalibrated(split, problem, risk, seeds)
-        _banded(problem)
+    for split in available(adult, covertype_50k):
+        reference = _reference(split, seeds)
+        _times(reference, seeds)
+        _shares(reference, seeds)
+        _recalibrated(reference, seeds)
+        _banded(reference.problem)
 
 
-def _posed(split: Split, seeds: int) -> tuple[Problem, Callable[[Vector], float]]:
-    """The logistic problem without a penalty, and a point's excess risk; prints what is measured."""
-    problem = Problem(Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns)
-    least = minimize(problem, split.X, split.y).value
-    print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
-    return problem, lambda w: objective(problem, split.X, split.y, w) - least
+def _reference(split: Split, seeds: int) -> Reference:
+    """Return the logistic problem without a penalty, and print its sizes."""
+    reference = Reference.of(split)
+    print_title(reference, seeds)
+    return reference
+
+
+def print_title(reference: Reference, seeds: int) -> None:
+    """Print the sizes of a problem above its table."""
+    problem = reference.problem
+    sizes = f"n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell"
+    print(f"\n{reference.split.name}: {sizes}; excess risk")
+
+
+def _heads(epsilons: tuple[float, ...]) -> list[str]:
+    return [f"eps {epsilon:g}" for epsilon in epsilons]
 
 
 def steps(seeds: int) -> None:
-    """As `report`, and Bank: step counts, with the step and the batch that the public rule then fills in."""
-    for split in (adult(), covertype(50_000, settled=True), bank()):
-        if split is None:
-            print("steps: BENCHMARK_DATA names no folder that holds the dataset")
-        else:
-            _steps(split, seeds)
-
-
-def _steps(split: Split, seeds: int) -> None:
-    problem, risk = _posed(split, seeds)
-    asked: tuple[tuple[Any, str], ...] = ((NoisySgd(), "steps"), (DpAccMd(), "steps"), (DpSvrg(), "inner_steps"))
-    for method, field in asked:
-        runs = [plan(method, problem, Privacy(epsilon, DELTA)).method for epsilon in EPSILONS]
-        defaults = [int(getattr(run, field)) for run in runs]
-        row(
-            f"{method.name}, by its {field.replace('_', ' ')}",
-            [f"eps {epsilon:g}, {k}" for epsilon, k in zip(EPSILONS, defaults, strict=True)],
-        )
-        for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
-            found = []
-            for epsilon, k in zip(EPSILONS, defaults, strict=True):
-                fit = solver(replace(method, **{field: max(1, round(factor * k))}), problem, split, epsilon)
-                found.append(mean(fit, risk, seeds))
-            row(f"  {factor:g} x the default", found)
+    """Compare step counts on the datasets of `report` and on Bank; the public rule chooses the step and the batch."""
+    for split in available(adult, covertype_50k, bank):
+        reference = _reference(split, seeds)
+        cases: tuple[tuple[Any, str], ...] = ((NoisySgd(), "steps"), (DpAccMd(), "steps"), (DpSvrg(), "inner_steps"))
+        for method, field in cases:
+            runs = [plan(method, reference.problem, Privacy(epsilon, DELTA)).method for epsilon in EPSILONS]
+            defaults = {epsilon: int(getattr(run, field)) for epsilon, run in zip(EPSILONS, runs, strict=True)}
+            heads = [f"eps {epsilon:g}, {count}" for epsilon, count in defaults.items()]
+            print_row(f"{method.name}, by its {field.replace('_', ' ')}", heads)
+            for factor in (0.25, *_TIMES):
+                scaled = {e: replace(method, **{field: max(1, round(factor * k))}) for e, k in defaults.items()}
+                entries = [spread(reference.excesses(own, epsilon, seeds)) for epsilon, own in scaled.items()]
+                print_row(f"  {factor:g} x the default", entries)
 
 
 def small(seeds: int) -> None:
     """Compare adaptive_gd on few records for each coefficient with its settings for many records."""
-    for split, rows in ((adult(), 5000), (covertype(5000, settled=True), 5000), (bank(), 5000), (w8a(), 10_000)):
-        if split is None:
-            print("small: BENCHMARK_DATA names no folder that holds the dataset")
-            continue
-        X, y = split.X[:rows], split.y[:rows]
-        some = replace(split, X=X, y=y)
-        problem, risk = _posed(some, seeds)
-        signals = (problem.n * gauss_mu(epsilon, DELTA) / problem.d for epsilon in SMALL)
-        row(
-            f"adaptive_gd; of w = 0: {risk(np.zeros(problem.d)):.5f}",
-            [f"eps {epsilon:g}, r {r:.1f}" for epsilon, r in zip(SMALL, signals, strict=True)],
+    for split in available(adult, lambda: covertype(5000, settled=True), bank, w8a):
+        rows = 10_000 if split.name == "w8a" else 5000
+        reference = _reference(replace(split, X=split.X[:rows], y=split.y[:rows]), seeds)
+        problem = reference.problem
+        ratios = {epsilon: problem.n * gauss_mu(epsilon, DELTA) / problem.d for epsilon in _SMALL_EPSILONS}
+        print_row(
+            f"adaptive_gd; of w = 0: {reference.excess(np.zeros(problem.d)):.5f}",
+            [f"eps {epsilon:g}, r {ratio:.1f}" for epsilon, ratio in ratios.items()],
         )
-        row("  by its rule", [mean(solver(AdaptiveGd(), problem, some, epsilon), risk, seeds) for epsilon in SMALL])
-        with mock.patch.object(AdaptiveGdRun, "signal", _many):
-            found = [mean(solver(AdaptiveGd(), problem, some, epsilon), risk, seeds) for epsilon in SMALL]
-        row(f"  as if r were {_MANY:g}", found)
+        print_row("  by its rule", _spreads(reference, AdaptiveGd(), _SMALL_EPSILONS, seeds))
+        with mock.patch.object(AdaptiveGdRun, "signal", _many_records):
+            entries = _spreads(reference, AdaptiveGd(), _SMALL_EPSILONS, seeds)
+        print_row(f"  as if r were {_MANY_RECORDS:g}", entries)
 
 
-def _many(run: AdaptiveGdRun, problem: Problem, noise_multiplier: float) -> float:
-    """Return n mu / d, raised to the least signal from which on it changes only a small ridge."""
-    return max(_signal(run, problem, noise_multiplier), _MANY)
+def _spreads(reference: Reference, method: Method, epsilons: tuple[float, ...], seeds: int) -> list[str]:
+    return [spread(reference.excesses(method, epsilon, seeds)) for epsilon in epsilons]
+
+
+def _many_records(run: AdaptiveGdRun, problem: Problem, noise_multiplier: float) -> float:
+    """Return n mu / d, and at least _MANY_RECORDS."""
+    return max(_signal(run, problem, noise_multiplier), _MANY_RECORDS)
 
 
 def descent(seeds: int) -> None:
-    """Print parts of the excess risk: at epsilon 100 almost only the steps, below that the noise too."""
-    for split in (w8a(), _words()):
-        if split is None:
-            print("descent: BENCHMARK_DATA names no folder that holds the real datasets")
-        else:
-            _by_steps(split, seeds)
-
-
-def _by_steps(split: Split, seeds: int) -> None:
-    problem, risk = _posed(split, seeds)
-    epsilons = (0.5, 1.0, 4.0, 100.0)
-    row("adaptive_gd, by its steps", [f"eps {epsilon:g}" for epsilon in epsilons])
-    for steps in (None, 250, 500, 1000, 2000):
-        solvers = [solver(AdaptiveGd(steps=steps), problem, split, epsilon) for epsilon in epsilons]
-        row("  default" if steps is None else f"  {steps}", [mean(fit, risk, seeds) for fit in solvers])
+    """Print parts of the excess risk: at epsilon 100 it comes almost only from the steps, below also from noise."""
+    for split in available(w8a, _words):
+        reference = _reference(split, seeds)
+        epsilons = (0.5, 1.0, 4.0, 100.0)
+        print_row("adaptive_gd, by its steps", _heads(epsilons))
+        for steps in (None, 250, 500, 1000, 2000):
+            label = "  default" if steps is None else f"  {steps}"
+            print_row(label, _spreads(reference, AdaptiveGd(steps=steps), epsilons, seeds))
 
 
 def _words() -> Split:
     """Return 20,000 synthetic pages with indicators of 120 words: Zipf frequencies, 7 % on a topic, 2 % mislabeled."""
     generator, n, d = np.random.default_rng(7), 20_000, 120
-    chances = np.minimum(0.3, 1.2 / np.arange(1, d + 1) ** 0.9)
-    long = np.where(generator.random((n, 1)) < 0.3, 3.0, 1.0)
-    words = (generator.random((n, d)) < chances * long).astype(float)
-    about = (words - chances) @ generator.normal(0, 0.8, d)
-    chance = 1 / (1 + np.exp(1.5 * (np.quantile(about, 0.93) - about)))
-    y = np.where((generator.random(n) < chance) ^ (generator.random(n) < 0.02), 1.0, -1.0)
+    frequencies = np.minimum(0.3, 1.2 / np.arange(1, d + 1) ** 0.9)
+    lengths = np.where(generator.random((n, 1)) < 0.3, 3.0, 1.0)
+    words = (generator.random((n, d)) < frequencies * lengths).astype(float)
+    scores = (words - frequencies) @ generator.normal(0, 0.8, d)
+    probabilities = 1 / (1 + np.exp(1.5 * (np.quantile(scores, 0.93) - scores)))
+    y = np.where((generator.random(n) < probabilities) ^ (generator.random(n) < 0.02), 1.0, -1.0)
     columns = Columns((1,) * d, ((0.0, 1.0),) * d)
     X = np.c_[words, np.ones(n)]
     return Split("made-up words", X, y, X, y, columns.row_norm, columns)
 
 
-def mean(fit: Callable[[], Vector], risk: Callable[[Vector], float], seeds: int) -> str:
-    values = [risk(fit()) for _ in range(seeds)]
-    return f"{np.mean(values):.5f} +- {np.std(values):.5f}"
-
-
-def row(label: str, entries: list[str]) -> None:
-    print(f"{label:<44}" + "".join(f"{entry:>22}" for entry in entries), flush=True)
-
-
-def _times(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
-    """The descent time grows with the square of the number of steps."""
-    row("dp_gd, by its descent time", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+def _times(reference: Reference, seeds: int) -> None:
+    """Compare descent times, which grow with the square of the number of steps."""
+    print_row("dp_gd, by its descent time", _heads(EPSILONS))
+    runs = {epsilon: plan(DpGd(), reference.problem, Privacy(epsilon, DELTA)).method for epsilon in EPSILONS}
     for factor in _TIMES:
-        found = []
-        for epsilon in EPSILONS:
-            run = plan(DpGd(), problem, Privacy(epsilon, DELTA)).method
+        entries = []
+        for epsilon, run in runs.items():
             method = DpGd(steps=max(1, round(run.steps * factor**0.5)), step=run.step)  # type: ignore[union-attr]
-            found.append(mean(solver(method, problem, split, epsilon), risk, seeds))
-        row(f"  {factor:g} x the default", found)
+            entries.append(spread(reference.excesses(method, epsilon, seeds)))
+        print_row(f"  {factor:g} x the default", entries)
 
 
-def _shares(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
+def _shares(reference: Reference, seeds: int) -> None:
     """Compare multiples of the moments' shares of mu^2, which are 2, 1 and 5 %."""
     for method in (DpGd(), DpSvrg()):
-        row(f"{method.name}, by the moments' shares", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+        print_row(f"{method.name}, by the moments' shares", _heads(EPSILONS))
         for factor in _SHARES:
-            more = {name: share * factor for name, share in private._SHARES.items()}
-            with mock.patch.dict(private._SHARES, more):
-                found = [mean(solver(method, problem, split, epsilon), risk, seeds) for epsilon in EPSILONS]
-            row(f"  {factor:g} x 2, 1 and 5 %", found)
+            scaled = {name: share * factor for name, share in private._SHARES.items()}
+            with mock.patch.dict(private._SHARES, scaled):
+                print_row(f"  {factor:g} x 2, 1 and 5 %", _spreads(reference, method, EPSILONS, seeds))
 
 
-def _recalibrated(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
-    """a s + b for the score s, cut at 8, by dp_gd on two coordinates, for a share of mu^2."""
+def _recalibrated(reference: Reference, seeds: int) -> None:
+    """Compare the score s with a s + b, where dp_gd fits a and b for a share of mu^2 to s cut at 8."""
+    split = reference.split
     for method in (AdaptiveGd(), DpGd()):
-        row(f"{method.name}, recalibrated", [f"eps {epsilon:g}" for epsilon in EPSILONS])
-        plainly, again = [], []
+        print_row(f"{method.name}, recalibrated", _heads(EPSILONS))
+        plain_entries, entries = [], []
         for epsilon in EPSILONS:
             mu = gauss_mu(epsilon, DELTA)
-            first, second = (gauss_epsilon(mu * math.sqrt(share), DELTA) for share in (1 - _SHARE, _SHARE))
-            before, after = [], []
+            first, second = (
+                gauss_epsilon(mu * math.sqrt(share), DELTA)
+                for share in (1 - _RECALIBRATION_SHARE, _RECALIBRATION_SHARE)
+            )
+            plain_risks, risks = [], []
             for _ in range(seeds):
-                w = solver(method, problem, split, first)()
-                scores = np.c_[np.clip(split.X @ w / 8, -1, 1), np.ones(problem.n)]
-                two = Problem(Logistic(), n=problem.n, d=2, row_norm=math.sqrt(2))
-                v = solve(DpGd(), two, scores, split.y, Privacy(second, DELTA)).coefficients
-                moved = v[0] / 8 * w
-                moved[-1] += v[1]
-                before.append(risk(w))
-                after.append(risk(moved))
-            plainly.append(f"{np.mean(before):.5f} +- {np.std(before):.5f}")
-            again.append(f"{np.mean(after):.5f} +- {np.std(after):.5f}")
-        row(f"  before, for {1 - _SHARE:.0%} of mu^2", plainly)
-        row(f"  after, for {_SHARE:.0%} more", again)
+                w = reference.fit(method, first)
+                scores = np.c_[np.clip(split.X @ w / 8, -1, 1), np.ones(len(split.y))]
+                problem = Problem(Logistic(), n=len(split.y), d=2, row_norm=math.sqrt(2))
+                a, b = solve(DpGd(), problem, scores, split.y, Privacy(second, DELTA)).coefficients
+                recalibrated = a / 8 * w
+                recalibrated[-1] += b
+                plain_risks.append(reference.excess(w))
+                risks.append(reference.excess(recalibrated))
+            plain_entries.append(spread(plain_risks))
+            entries.append(spread(risks))
+        print_row(f"  before, for {1 - _RECALIBRATION_SHARE:.0%} of mu^2", plain_entries)
+        print_row(f"  after, for {_RECALIBRATION_SHARE:.0%} more", entries)
 
 
 def _banded(problem: Problem) -> None:
-    """The root mean square of the noise in the running sums of noisy_sgd's gradients, over that of its own noise.
+    """Print the noise of banded sums over that of noisy_sgd, as root mean squares in the running sums of gradients.
 
-    Noise C^-1 z for C the first bands of the square root of summation, columns of norm 1; records are drawn once in so
-    many steps as there are bands, at as many times the rate (Choquette-Choo et al. 2023, for a record more or less;
-    here with our accountant for a record replaced). An estimate: it is no mechanism of ours, and nothing is trained.
+    The noise is C^-1 z, where C has the first bands of the square root of summation, and columns of norm 1. With b
+    bands, a record is drawn in every b-th step at b times the rate (Choquette-Choo et al. 2023, for add-remove
+    neighbors; here with our accountant for replace-one neighbors). This is an estimate: nothing is trained.
     """
-    row("noise in running sums, banded / noisy_sgd's", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+    print_row("noise in running sums, banded / noisy_sgd's", _heads(EPSILONS))
     rows: dict[int, list[str]] = {bands: [] for bands in _BANDS}
     for epsilon in EPSILONS:
         privacy = Privacy(epsilon, DELTA)
         run = plan(NoisySgd(), problem, privacy).method
         steps, rate = run.steps, run.batch / problem.n  # type: ignore[union-attr]
-        own = 0.0
+        unbanded = 0.0
         for bands in _BANDS:
             if bands * rate > 1:
                 rows[bands].append("-")
                 continue
             query = Query("gradient", math.ceil(steps / bands), PoissonGaussian(bands * rate))
-            noise = calibrate((query,), privacy).plan.queries[0].noise_multiplier * _summed(bands, steps)
-            own = own or noise
-            rows[bands].append(f"{noise / own:.3f}")
+            noise = calibrate((query,), privacy).plan.queries[0].noise_multiplier * summed_noise(bands, steps)
+            unbanded = unbanded or noise
+            rows[bands].append(f"{noise / unbanded:.3f}")
     for bands, entries in rows.items():
-        row(f"  {bands} bands", entries)
+        print_row(f"  {bands} bands", entries)
 
 
-def _summed(bands: int, steps: int) -> float:
-    """The root mean square over t <= T of the norm of row t of A C^-1, A the summation."""
-    kept = np.cumprod(np.r_[1.0, (2 * np.arange(1, bands) - 1) / (2 * np.arange(1, bands))])
-    kept = kept / np.linalg.norm(kept)
-    inverse = np.zeros(steps)
-    inverse[0] = 1 / kept[0]
-    for t in range(1, steps):
-        past = inverse[max(0, t - bands + 1) : t][::-1]
-        inverse[t] = -(past @ kept[1 : len(past) + 1]) / kept[0]
-    entries = np.cumsum(inverse)  # of A C^-1, which is constant along diagonals
-    return float(np.sqrt(np.mean(np.cumsum(entries**2))))
+def summed_noise(bands: int, steps: int) -> float:
+    """Return the root mean square, over the steps t, of the norm of row t of A C^-1, where A is the summation."""
+    coefficients = np.cumprod(np.r_[1.0, (2 * np.arange(1, bands) - 1) / (2 * np.arange(1, bands))])
+    coefficients = coefficients / np.linalg.norm(coefficients)
+    diagonals = lfilter([1.0], coefficients, np.ones(steps))  # A C^-1 is constant along its diagonals
+    return float(np.sqrt(np.mean(np.cumsum(diagonals**2))))
 
 
 def _profiles() -> None:
-    """At the product's shares: a tenth of epsilon for the determinants, 2 % of mu^2 for the solver's distance.
+    """Print the noise of objective perturbation by its Rényi curve and by its profile, and that of a Gaussian answer.
 
-    The plain answer has no determinants to pay for: it is made for the rest of epsilon.
+    The product spends a tenth of epsilon on the determinants, and 2 % of mu^2 on the solver's distance. The Gaussian
+    answer has no determinants, so it gets the other nine tenths of epsilon.
     """
     print("objective perturbation's noise by its curve, by its profile, and that of one Gaussian answer")
     for delta in (1e-6, DELTA):
         for epsilon in (0.2, 0.5, 1.0, 4.0):
             ratio = math.expm1(0.1 * epsilon)
-            curve, profile = (
-                _noise(epsilon, kind(ratio), delta) for kind in (ObjectivePerturbation, RowObjectivePerturbation)
-            )
-            plain = _noise(0.9 * epsilon, Gaussian(), delta)
+            curve = noise_multiplier(epsilon, ObjectivePerturbation(ratio), delta)
+            profile = noise_multiplier(epsilon, RowObjectivePerturbation(ratio), delta)
+            plain = noise_multiplier(0.9 * epsilon, Gaussian(), delta)
             print(
                 f"  delta {delta:g}, epsilon {epsilon:<4g} {curve:8.3f} {profile:8.3f} {plain:8.3f}: the profile's "
                 f"{1 - profile / curve:.1%} less than the curve's, {profile / plain - 1:.1%} more than the answer's"
             )
 
 
-def _noise(epsilon: float, mechanism: Mechanism, delta: float) -> float:
-    """The noise multiplier of a minimizer, beside 2 % of mu^2 for its distance."""
-    asked = Query("minimizer", 1, mechanism, 0.98), Query("approximation", 1, Gaussian(), 0.02)
-    return calibrate(asked, Privacy(epsilon, delta)).plan.query("minimizer").noise_multiplier
-
-
-def solver(method: Method, problem: Problem, split: Split, epsilon: float) -> Callable[[], Vector]:
-    privacy = Privacy(epsilon, DELTA)
-    return lambda: solve(method, replace(problem), split.X, split.y, privacy).coefficients
+def noise_multiplier(epsilon: float, mechanism: Mechanism, delta: float) -> float:
+    """Return the noise multiplier of a minimizer, if 2 % of mu^2 are spent on its distance from the exact one."""
+    queries = Query("minimizer", 1, mechanism, 0.98), Query("approximation", 1, Gaussian(), 0.02)
+    return calibrate(queries, Privacy(epsilon, delta)).plan.query("minimizer").noise_multiplier

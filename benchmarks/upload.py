@@ -1,7 +1,8 @@
 """Upload of a large CSV file beside a plain copy of it: `python -m benchmarks.upload [GIGABYTES [DECLARED]]`.
 
-It goes in parts, as our client sends it. Memory is the server's own, as Linux tells it: before, the most while the
-bytes arrive, and the most until they have been read and coded. Of its ten columns so many are declared, and so stored.
+The client sends the file in parts. Memory is the server's own, without pages of files: before the upload, its largest
+value while the bytes arrive, and its largest value until they are read and encoded. DECLARED of the ten columns are
+declared and stored.
 """
 
 import os
@@ -15,19 +16,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
-
 from benchmarks.load import Server, serving
+from benchmarks.served import anonymous_bytes, cpu_seconds
 from purse.client import parts
 from purse.client.calls import register
-from purse.client.sending import TIMEOUT, Blocking, Sender, run
+from purse.client.sending import Blocking, Sender, run
 
 _ROWS = 10_000  # of a block that is repeated
 _COLUMNS = 10
 
 
 def main(gigabytes: float = 1.0, declared: float = _COLUMNS) -> None:
-    """Print all of it."""
+    """Print the times and the memory of the upload."""
     size, rate = int(gigabytes * 10**9), gigabytes * 10**3
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -53,63 +53,62 @@ def _write(file: Path, size: int) -> int:
 
 
 def _copy(file: Path, to: Path) -> float:
-    began = time.monotonic()
+    start = time.monotonic()
     shutil.copyfile(file, to)
     with to.open("rb") as copy:
         os.fsync(copy.fileno())
-    took = time.monotonic() - began
+    elapsed = time.monotonic() - start
     to.unlink()
-    return took
+    return elapsed
 
 
 def _upload(server: Server, token: str, file: Path, declared: int, rate: float, copied: float) -> None:
-    headers, url = {"Authorization": f"Bearer {token}"}, f"http://127.0.0.1:{server.port}"
-    with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT) as http, file.open("rb") as source:
-        sender = Sender(Blocking(http))
+    server.http.headers["Authorization"] = f"Bearer {token}"
+    sender = Sender(Blocking(server.http))
+    with file.open("rb") as source:
         size = file.stat().st_size
         before = _memory(server)
-        began = time.monotonic()
-        busy = server.cpu()
-        with _watched(server) as most:
+        start = time.monotonic()
+        used = cpu_seconds(server.process)
+        with _peak(server) as peak:
             upload = run(parts.begin(sender, size))
             run(parts.fill(sender, upload, source, size))
-        took = time.monotonic() - began
-        print(f"upload, until all is there   {took:8.1f} s  {rate / took:8.1f} MB/s  {copied / took:.2f} of the copy")
-        print(f"the server's CPU time        {server.cpu() - busy:8.1f} s  in parts of {parts.PART_BYTES >> 20} MiB")
-        print(f"server's memory: {before:.0f} MiB before, {most():.0f} while it arrived", flush=True)
+        sent = time.monotonic() - start
+        used = cpu_seconds(server.process) - used
+        print(f"upload, until all is there   {sent:8.1f} s  {rate / sent:8.1f} MB/s  {copied / sent:.2f} of the copy")
+        print(f"the server's CPU time        {used:8.1f} s  in parts of {parts.PART_BYTES >> 20} MiB")
+        print(f"server's memory: {before:.0f} MiB before, {peak():.0f} while it arrived", flush=True)
         columns = [{"name": f"c{c}", "type": "number", "lower": 0, "upper": 100} for c in range(declared)]
         spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-9}}
-        with _watched(server) as most:
+        with _peak(server) as peak:
             run(sender.send(register(upload, spec)))
-        took = time.monotonic() - began
-        print(
-            f"{declared} columns read, registered   {took:8.1f} s  {rate / took:8.1f} MB/s  {most():.0f} MiB the most"
-        )
+        read = time.monotonic() - start
+        label = f"{declared} columns read, registered"
+        print(f"{label}   {read:8.1f} s  {rate / read:8.1f} MB/s  {peak():.0f} MiB the most")
 
 
 @contextmanager
-def _watched(server: Server) -> Iterator[Callable[[], float]]:
-    """The most memory that it has inside the block, once that is over."""
-    seen = [_memory(server)]
-    over = threading.Event()
+def _peak(server: Server) -> Iterator[Callable[[], float]]:
+    """Yield a function that returns, after the block, the largest memory inside it."""
+    samples = [_memory(server)]
+    is_over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.05):
-            seen.append(max(seen.pop(), _memory(server)))
+        while not is_over.wait(0.05):
+            samples.append(max(samples.pop(), _memory(server)))
 
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        yield lambda: seen[0]
+        yield lambda: samples[0]
     finally:
-        over.set()
+        is_over.set()
         watching.join()
 
 
 def _memory(server: Server) -> float:
-    """Return the MiB of the process without pages of files, which the system can reclaim."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.partition("RssAnon:")[2].split()[0]) / 2**10
+    """Return the MiB of the process without pages of files."""
+    return anonymous_bytes(server.process) / 2**20
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from purse import table1, text
 from purse.model import Model
+from purse.table1 import estimate_of
 from purse.tables import Cell, Dates, Estimate, Span, Table, as_estimate, written
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import (
@@ -19,7 +20,7 @@ from purse.wire.evaluations import (
     TwoClasses,
 )
 from purse.wire.forecasts import AccuracyForecast, Spread
-from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
+from purse.wire.profiles import ColumnProfile, DatasetProfile
 from purse.wire.statistics import (
     Axis,
     CountsResult,
@@ -96,14 +97,14 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
             yield _counts(counts, title(released))
         case MeansResult() as means:
             if means.numbers:
-                numbers = [(each.column, _estimate(each.mean, dates.get(each.column))) for each in means.numbers]
+                numbers = [(each.column, estimate_of(each.mean, dates.get(each.column))) for each in means.numbers]
                 yield Table(("column", "mean"), numbers, "Means")
             for each in means.categories:
-                shares = zip(each.column.levels, map(_estimate, each.shares), strict=True)
+                shares = zip(each.column.levels, map(estimate_of, each.shares), strict=True)
                 yield Table(("category", "share"), list(shares), each.column.name, look="bars")
         case QuantilesResult() as quantiles:
             rows = [
-                (each.column, point.share, _estimate(point.at, dates.get(each.column)))
+                (each.column, point.share, estimate_of(point.at, dates.get(each.column)))
                 for each in quantiles.columns
                 for point in each.quantiles
             ]
@@ -111,7 +112,7 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
         case Table1Result() as groups:
             yield from table1.tables(groups, dates)
         case CovarianceResult(columns=names) as matrices:
-            correlations = [[_estimate(cell) for cell in row] for row in matrices.correlation]
+            correlations = [[estimate_of(cell) for cell in row] for row in matrices.correlation]
             yield _grid("Correlation", names, names, correlations)
             pairs = (zip(*rows, strict=True) for rows in zip(matrices.covariance, matrices.noise_std, strict=True))
             covariances = [[as_estimate(value, _STDS * std) for value, std in row] for row in pairs]
@@ -153,8 +154,8 @@ def _summary(profile: ColumnProfile) -> tuple[Cell, ...]:
     date = None if isinstance(profile.column, CategoryColumn) else profile.column.date
     quantiles = {quantile.share: quantile.at for quantile in profile.quantiles or ()}
     places = (profile.mean, quantiles.get(0.5), quantiles.get(0.05), quantiles.get(0.95))
-    mean, *estimates = (None if place is None else _estimate(place, date) for place in places)
-    return (profile.column.name, mean, None if profile.std is None else _estimate(profile.std), *estimates)
+    mean, *estimates = (estimate_of(place, date) for place in places)
+    return (profile.column.name, mean, estimate_of(profile.std), *estimates)
 
 
 def _evaluation(released: ReleasedEvaluation) -> Iterator[Table]:
@@ -179,7 +180,7 @@ def _evaluation(released: ReleasedEvaluation) -> Iterator[Table]:
 
 def _measures(measures: Mapping[str, Measured | None]) -> Table:
     rows = [
-        (name, _estimate(each), Span(each.noise_low, each.noise_high))
+        (name, estimate_of(each), Span(each.noise_low, each.noise_high))
         for name, each in measures.items()
         if each is not None
     ]
@@ -191,9 +192,9 @@ def _roc(thresholds: Sequence[Threshold], positive: str) -> Table:
     rows = [
         (
             each.threshold,
-            _estimate(each.false_positive_rate),
-            _estimate(each.true_positive_rate),
-            _estimate(each.accuracy),
+            estimate_of(each.false_positive_rate),
+            estimate_of(each.true_positive_rate),
+            estimate_of(each.accuracy),
         )
         for each in thresholds
     ]
@@ -202,7 +203,7 @@ def _roc(thresholds: Sequence[Threshold], positive: str) -> Table:
 
 
 def _calibration(bins: Sequence[CalibrationBin], positive: str) -> Table:
-    rows = [(Span(each.low, each.high), round(each.records), _estimate(each.positive)) for each in bins]
+    rows = [(Span(each.low, each.high), round(each.records), estimate_of(each.positive)) for each in bins]
     note = f"If the model is calibrated, the share of {positive} lies inside the range of the score."
     return Table(("score", "rows", f"share of {positive}"), rows, "Calibration", note, "calibration")
 
@@ -228,10 +229,6 @@ def _labels(axis: Axis) -> list[Cell]:
 
 def _spans(edges: Sequence[float], date: str | None = None) -> list[Cell]:
     return [Span(low, high, date) for low, high in pairwise(edges)]
-
-
-def _estimate(interval: Interval | Measured, date: str | None = None) -> Estimate:
-    return Estimate(interval.value, interval.low, interval.high, date)
 
 
 def _spread(spread: Spread | None) -> Estimate | None:

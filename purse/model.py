@@ -8,9 +8,9 @@ from purse import text
 from purse.plots import bars
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire import models
-from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.files import PLAIN, Dialect
-from purse.wire.models import width
+from purse.wire.models import coefficient_terms, width
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -228,7 +228,7 @@ class Model(Tabular, models.Model):
 
     def _laid_out(self, values: Any, intercepts: float | list[float]) -> Iterator[dict[str, float]]:
         """Yield values that are laid out as `coefficients`, by term, for each margin."""
-        terms = [*(term for column in self.features for term in inputs(column)), INTERCEPT]
+        terms = [*(term for column in self.features for term in coefficient_terms(column)), INTERCEPT]
         pairs = [(values, intercepts)] if isinstance(intercepts, float) else zip(values, intercepts, strict=True)
         for margin, intercept in pairs:
             yield dict(zip(terms, [*margin, intercept], strict=True))
@@ -276,10 +276,3 @@ def largest(margins: Sequence[Coefficients], count: int) -> list[str]:
     size = {term: max(abs(margin[term]) for margin in margins) for term in margins[0] if term != INTERCEPT}
     chosen = set(sorted(size, key=lambda term: -size[term])[:count])
     return [term for term in margins[0] if term in chosen or term == INTERCEPT]
-
-
-def inputs(column: Column) -> list[str]:
-    """Return the terms of a column: its name, or "column = category" for each category and for "(other)"."""
-    if isinstance(column, NumberColumn):
-        return [column.name]
-    return [f"{column.name} = {category}" for category in column.levels]

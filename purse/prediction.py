@@ -68,11 +68,15 @@ def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
             raise ValueError("The model has link sign but not two classes: `classes` must hold two names.")
         negative, positive = model.classes
         return np.where(margin > 0, positive, negative)
-    target = number_target(model.target)
-    if model.link == "log":
-        return np.exp(np.minimum(margin, math.log(target.upper)))
+    return predicted_numbers(number_target(model.target), margin, is_log=model.link == "log")
+
+
+def predicted_numbers(target: NumberColumn, margin: NDArray[np.float64], *, is_log: bool) -> NDArray[np.float64]:
+    """Return the target in its unit, clipped to its declared range; for log margins the mean count, at most upper."""
+    if is_log:
+        return np.asarray(np.exp(np.minimum(margin, math.log(target.upper))))
     middle, half = target.middle_and_half
-    return np.clip(middle + margin * half, target.lower, target.upper)
+    return np.clip(middle + half * margin, target.lower, target.upper)
 
 
 def margins_of(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:

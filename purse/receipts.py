@@ -132,12 +132,14 @@ class Receipt:
 
 
 def load(receipt: str | Path, keys: str | Path) -> Receipt:
-    """Return a saved receipt with the saved keys to trust.
+    """Return a saved receipt, with the saved keys that its checks trust.
 
     Raises
     ------
     NotVerified
-        if a file does not hold a receipt or keys; `OSError` if it cannot be read.
+        if a file does not hold a receipt or keys.
+    OSError
+        if a file cannot be read.
     """
     document = read_document(Path(receipt))
     try:

@@ -17,7 +17,7 @@ from purse.plots import bars, forest_svg
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
-from purse.wire.models import Link, Model
+from purse.wire.models import Link, Model, coefficient_terms
 
 _HEADINGS = ("term", "estimate", "std error", "p", "relative to")
 _FAMILIES: dict[Link, str] = {"logistic": "logistic", "identity": "linear", "log": "Poisson, with log link"}
@@ -308,16 +308,12 @@ class Regression(Tabular):
 
 def _weights(features: Sequence[Column], encoded: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return the weight of each term in each row's margin: a number in the unit of the file, or 0 or 1 for a level."""
-    weights, start = {}, 0
+    terms = [term for column in features for term in coefficient_terms(column)]
+    weights = dict(zip(terms, encoded.T, strict=True))
     for column in features:
         if isinstance(column, NumberColumn):
             middle, half = column.middle_and_half
-            weights[column.name] = middle + half * encoded[:, start]
-            start += 1
-            continue
-        for category in column.levels:
-            weights[f"{column.name} = {category}"] = encoded[:, start]
-            start += 1
+            weights[column.name] = middle + half * weights[column.name]
     return weights
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, JointTest, TableAnswers, TableRow
+from purse.wire.models import coefficient_terms
 
 _LINE_FIELDS = {
     "estimate": "estimate",
@@ -36,7 +37,7 @@ def refusal(features: Sequence[Column], target: Column | None) -> str | None:
                     f"{column.name}: a table needs bounds within 1e40 that are more than 1e-40 apart, because it is in "
                     "the units of the file. Declare the column in another unit"
                 )
-    terms = Counter([INTERCEPT, *(term for column in features for term in _terms(column))])
+    terms = Counter([INTERCEPT, *(term for column in features for term in coefficient_terms(column))])
     if repeated := [term for term, count in terms.items() if count > 1]:
         return f"two terms of the table would have the name {repeated[0]}. Rename the column or the category"
     return None
@@ -145,15 +146,8 @@ def _named(features: Sequence[Column], contrast: Any) -> dict[str, Any]:
         return {"term": column.name, "column": column.name, "category": None, "reference": None}
     levels = column.levels
     return {
-        "term": _terms(column)[contrast.level],
+        "term": coefficient_terms(column)[contrast.level],
         "column": column.name,
         "category": levels[contrast.level],
         "reference": levels[contrast.reference],
     }
-
-
-def _terms(column: Column) -> list[str]:
-    """Return the term of a number column, or one for each level of a category, of which one is the reference."""
-    if not isinstance(column, CategoryColumn):
-        return [column.name]
-    return [f"{column.name} = {level}" for level in column.levels]

@@ -57,12 +57,12 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
     yield Table(("", *names), [("rows", *counts), *described], title(result), note)
     if len(names) > 1:
         compared = result.groups[1:]
-        rows = _rows(result, compared, lambda each: {"": _estimate(each.difference)}, lambda each: each.differences)
+        rows = _rows(result, compared, lambda each: {"": estimate_of(each.difference)}, lambda each: each.differences)
         caption = f"Differences from {names[0]}"
         yield Table(("", *names[1:]), rows, caption, "Intervals cover noise and sampling.")
     if later := [each for each in result.comparisons if each.groups[0] > 0]:
         pairs = [
-            (_compared(each), *(names[index] for index in each.groups), _estimate(each.difference)) for each in later
+            (_compared(each), *(names[index] for index in each.groups), estimate_of(each.difference)) for each in later
         ]
         note = (
             "The second group minus the first. Intervals cover noise and sampling, without a correction for several "
@@ -71,7 +71,7 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
         yield Table(("", "first group", "second group", "difference"), pairs, "Differences of other groups", note)
     for index, number in enumerate(result.groups[0].numbers):
         means = zip(names, (group.numbers[index].mean for group in result.groups), strict=True)
-        bars = [(group, _estimate(mean, dates.get(number.column))) for group, mean in means if mean is not None]
+        bars = [(group, estimate_of(mean, dates.get(number.column))) for group, mean in means if mean is not None]
         if bars:
             yield Table(("group", "mean"), bars, f"Mean of {number.column}", look="bars")
 
@@ -109,22 +109,23 @@ def _rows(
         shares = [of_category(each) for each in categories]
         [declared] = [column for column in result.categories if column.name == categories[0].column]
         for index, level in enumerate(declared.levels):
-            cells = (None if own is None else _estimate(own[index]) for own in shares)
+            cells = (None if own is None else estimate_of(own[index]) for own in shares)
             rows.append((f"{categories[0].column} = {level}", *cells))
     return rows
 
 
 def _number(number: GroupNumber, dates: Dates) -> dict[str, Cell]:
     date = dates.get(number.column)
-    facts: dict[str, Cell] = {"mean": _estimate(number.mean, date), "std": _estimate(number.std)}
+    facts: dict[str, Cell] = {"mean": estimate_of(number.mean, date), "std": estimate_of(number.std)}
     for point in number.quantiles or ():
         name = "median" if point.share == _MEDIAN else f"quantile {point.share:g}"
-        facts[name] = _estimate(point.at, date)
-    return facts if date else facts | {"sum": _estimate(number.sum)}
+        facts[name] = estimate_of(point.at, date)
+    return facts if date else facts | {"sum": estimate_of(number.sum)}
 
 
-def _estimate(ends: Measured | Interval | None, date: str | None = None) -> Estimate | None:
-    return None if ends is None else Estimate(ends.value, ends.low, ends.high, date)
+def estimate_of(interval: Measured | Interval | None, date: str | None = None) -> Estimate | None:
+    """Return a released number with its interval as a cell, or None for a number that was not released."""
+    return None if interval is None else Estimate(interval.value, interval.low, interval.high, date)
 
 
 def _text(value: float | str | list[float | str]) -> str:

@@ -51,7 +51,7 @@ def piece_rows(problem: Problem, reads: Reads, sparse: bool = False) -> int:
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
     """Return the per-record bound of a computed mean gradient at a w of norm `reach`: G/n, and rounding."""
-    return problem.G * _long_rows(problem) / problem.n + 2 * _unlike(problem, problem.G, reach)
+    return problem.G * _long_rows(problem) / problem.n + 2 * _interaction_error(problem, problem.G, reach)
 
 
 def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
@@ -94,8 +94,8 @@ def _long_rows(problem: Problem) -> float:
     return 1 + (problem.d + 16) * UNIT
 
 
-def _unlike(problem: Problem, bound: float, reach: float) -> float:
-    """Return the distance of 1/(n k) of a computed sum from a sum of vectors that depend on one row each.
+def _interaction_error(problem: Problem, bound: float, reach: float) -> float:
+    """Return the largest distance of a computed mean from a mean of vectors, each of which depends on one row only.
 
     A compiled slope is a function of its row and w, bit for bit, so only the addition has an error. A slope that NumPy
     computes may depend on the row's position in its block, and is only known to be close to the exact slope.

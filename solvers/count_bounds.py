@@ -14,25 +14,12 @@ from solvers.moment_bounds import farthest
 from solvers.problem import Problem
 
 
-def counts(columns: Columns, relation: Relation = REPLACE_ONE) -> float:
-    """Return the per-record bound of counts with one cell for each number of a row.
+def cells(relation: Relation = REPLACE_ONE, count: int = 1) -> float:
+    """Return the per-record bound of counts in which each record is in at most `count` cells.
 
-    A changed row leaves its cells, and enters others or none.
+    A changed record leaves its cells, and enters other ones or none.
     """
-    return math.sqrt(columns.widths.count(1) / sensitivity_factor(relation))
-
-
-def cells(relation: Relation = REPLACE_ONE) -> float:
-    """Return the per-record bound of counts with one cell for each row.
-
-    A changed row leaves its cell, and enters another or none.
-    """
-    return math.sqrt(1 / sensitivity_factor(relation))
-
-
-def group_parts(described: int, relation: Relation = REPLACE_ONE) -> float:
-    """Return the per-record bound of counts in which a record is in at most one cell for each of so many features."""
-    return math.sqrt(described / sensitivity_factor(relation))
+    return math.sqrt(count / sensitivity_factor(relation))
 
 
 def group_moments(numbers: int, relation: Relation = REPLACE_ONE) -> float:

@@ -17,7 +17,7 @@ _DEFAULT_SLOPE_LIMIT, _LIMIT_BELOW_SIGNAL = 0.7, 80.0  # measured: docs/proofs/l
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Settings of a request beside its method; None leaves the choice to the rules.
+    """Settings of a request in addition to its method; None leaves the choice to the rules.
 
     Parameters
     ----------

@@ -1,7 +1,16 @@
-"""The oracles: what a method can see of the data.
+"""The oracles: everything that a method can request of the data.
 
-Most methods see private answers only. Methods that are reviewed like a mechanism see the data through `Access`. This
-module contains only types; `solvers.data_access` implements them.
+A method declares its queries before the run, and the plan fixes how many answers each query has and how much noise they
+get. During the run, each request names a query, uses one of its planned answers, and returns a value with the planned
+noise. A request beyond the plan raises `OutOfPlan`. A request that is out of range raises `Unsuitable`. Both errors
+depend on the request only, never on the data.
+
+Most methods see such private answers only. Methods that are reviewed like a mechanism see exact values through
+`Access`. This module contains only types. `solvers.data_access` implements them, and states each answer's per-record
+bound, to which its noise is proportional.
+
+Symbols: w is a point, f_i the loss of record i, F the mean of all f_i, grad a gradient at a point. G bounds the norm of
+every grad f_i, and L is the smoothness of every f_i; see `Problem`.
 """
 
 from typing import Protocol
@@ -21,10 +30,10 @@ class FullBatch(Protocol):
     """Private gradients over all records; see `solvers.data_access.full_batch.FullBatchOracle`."""
 
     def gradient(self, query: str, w: Vector) -> Vector:
-        """Return a noisy mean gradient over all records."""
+        """Return grad F(w) + noise, over all records."""
 
     def horizon(self, query: str) -> int:
-        """Return how many answers the query allows."""
+        """Return how many answers the query allows, which some releases draw at random; no data is read."""
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """Return the last point of noisy proximal gradient steps, whose other points stay hidden."""
@@ -34,26 +43,34 @@ class Sampled(FullBatch, Protocol):
     """Private gradients over random batches too; see `solvers.data_access.sampled.SampledOracle`."""
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
-        """Return a noisy mean gradient over a fresh random batch."""
+        """Return the mean of grad f_i(w) over a fresh secret batch + noise."""
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        """Return the noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
+        """Return the mean of grad f_i(w) - grad f_i(anchor) over a fresh secret batch + noise.
+
+        The noise shrinks with the distance of w from the anchor.
+        """
 
     def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        """Return an estimate of the same mean with half the noise.
+        """Return an estimate of the same mean as `sampled_change` with half the noise.
 
-        The change that half the curvature would cause is subtracted from each record and added back exactly.
+        (L/2) (w - anchor) is subtracted from the change of each record of the batch, and added back once after the sum.
+        So a record moves the sum by half as much.
         """
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        """Return the mean of grad f_i(w) - grad f_i(anchor) over a batch, plus grad F(anchor), with one noise."""
+        """Return the mean of grad f_i(w) - grad f_i(anchor) over a secret batch + grad F(anchor) + one noise.
+
+        This is the step as the paper on variance reduction prints it, which adds noise once.
+        """
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> NDArray[np.float64] | None:
-        """Return `count` points of a variance-reduced walk, shape (count, d), or None if it is not compiled.
+        """Return the next `count` points of a run of variance-reduced steps from w, (count, d).
 
-        Each point uses one answer.
+        Each point uses one answer, with the same law as a single request. Returns None, and uses no answer, if these
+        steps are not compiled; then request each answer.
         """
 
 
@@ -61,7 +78,7 @@ class Allocated(Protocol):
     """Private gradients over secret slots; see `solvers.data_access.allocated.AllocatedOracle`."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
-        """Return a noisy mean gradient over the next slot of a random allocation."""
+        """Return the mean of grad f_i(w) over the next slot of a secret random allocation + noise."""
 
 
 class Standardised(Protocol):
@@ -72,7 +89,7 @@ class Standardised(Protocol):
 
     @property
     def share(self) -> float:
-        """The noisy share of slots that hold a row."""
+        """The noisy share of slots that hold a row, which `means` releases if a record is a person; otherwise 1."""
 
     def means(self, query: str) -> Vector:
         """Return the noisy mean row without the constant."""
@@ -114,11 +131,9 @@ class Counting(Protocol):
 
     def group_counts(self, query: str, groups: Groups, bins: int) -> Vector:
         """Return noisy counts of rows in each group, or in each part of each described feature of each group."""
-        ...
 
     def group_moments(self, query: str, groups: Groups) -> Vector:
         """Return noisy sums of each group's described numbers and of their squares."""
-        ...
 
     def products(self, query: str, center: Vector) -> Vector:
         """Return noisy mean products of the numbers' differences from the center."""
@@ -135,10 +150,10 @@ class Weighted(Protocol):
         """The oracle of the columns' and the target's moments."""
 
     def planned(self, query: str) -> PlannedQuery:
-        """Return the query with its planned noise."""
+        """Return the query with its planned noise, also if it is a query of the moments."""
 
     def second_moments(self, query: str, frame: FullFrame, limit: float) -> NDArray[np.float64]:
-        """Return the noisy mean of u u', where rows with ||u||^2 > limit are shortened."""
+        """Return the noisy mean of u u', with u the row in the frame; rows with ||u||^2 > limit get less weight."""
 
     def residual(self, query: str, w: Vector, frame: FullFrame, limit: float) -> float:
         """Return the noisy mean of min(|residual|, limit)."""
@@ -150,13 +165,13 @@ class Weighted(Protocol):
         """Return the noisy mean of the weighted curvatures at w."""
 
     def squared_scores(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> NDArray[np.float64]:
-        """Return the noisy mean over records of the squared weighted scores at w."""
+        """Return the noisy mean over records of S S', with S a record's mean weighted score at w."""
 
 
 class Access(Protocol):
-    """Exact values for reviewed methods; see `solvers.data_access.access.DataAccess`.
+    """Exact values for methods that are reviewed like a mechanism; see `solvers.data_access.access.DataAccess`.
 
-    A run may return only functions of the answers of `release`.
+    Only `release` adds noise and uses an answer of the plan. A run may return only functions of its answers.
     """
 
     def mean_gradient(self, rows: range, w: Vector, problem: Problem | None = None) -> Vector:
@@ -175,14 +190,14 @@ class Access(Protocol):
         """Return the query with its planned noise."""
 
     def redrawn(self) -> "Access":
-        """Return an access to as many records, drawn from these with replacement."""
+        """Return an access to as many records, drawn in secret from these with replacement."""
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """Return `value` with noise. A replaced record may move it by 2 `bound` at most, a null one by `bound`."""
 
 
 class Oracles(Protocol):
-    """The oracles of one plan on one dataset, of which a run opens the one that it needs."""
+    """The oracles of one plan on one dataset. A run opens the one that it needs, and no other."""
 
     @property
     def problem(self) -> Problem:

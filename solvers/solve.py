@@ -15,10 +15,11 @@ from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
 from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
-from solvers.data_access.oracles import DataOracles, counting_on, split
+from solvers.data_access.oracles import DataOracles
+from solvers.data_access.partitioned import Partitioned
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import RemoteData
+from solvers.data_access.with_moments import counting_on, split
 from solvers.errors import RunFailed, Unsuitable
 from solvers.fitting import Fitted, Wish, fit
 from solvers.forecast import Forecast, forecast
@@ -189,7 +190,7 @@ def _check_wishless(what: str, wish: Wish) -> None:
 def run(
     method: Run | AnyCounting,
     problem: Problem,
-    data: Data | RemoteData,
+    data: Data | Partitioned,
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
@@ -197,10 +198,8 @@ def run(
 ) -> tuple[Vector, Plan, ReleasedMeans | None]:
     """Return the coefficients, or a statistic's answers, the transcript, and the means that the run released.
 
-    The means are an answer of the same plan, which the charge covers; None if the run asks for no means.
-
-    The plan is split by the names of its queries: the oracle of the preparation answers one part, and the oracle of the
-    method the other.
+    The means are an answer of the same plan, so the charge covers them; None if the run requests no means. The oracle
+    of the preparation answers the queries of the preparation, and the oracle of the method answers all other queries.
 
     Raises
     ------

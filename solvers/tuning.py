@@ -17,8 +17,8 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
-from solvers.data_access.oracles import split
 from solvers.data_access.scores import ScoreOracle
+from solvers.data_access.with_moments import split
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED, Limits, Quote, ReleasedMeans

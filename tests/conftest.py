@@ -65,11 +65,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _restore_logging() -> Iterator[None]:
-    """Undo what a worker that a test starts in this process does to it: no log and no warnings of NumPy."""
+def _restore_process() -> Iterator[None]:
+    """Undo what a worker that a test starts in this process does to it: no log and no warnings of NumPy.
+
+    A lower priority cannot be undone without rights, and would slow down all later tests of this process.
+    """
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
     with np.errstate():
         yield
     logging.disable(logging.NOTSET)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == priority, "an attempt lowers the priority of its thread: start one"
 
 
 @pytest.fixture(scope="session")

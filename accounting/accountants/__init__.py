@@ -1,4 +1,7 @@
-"""The accountants: each certifies an epsilon for a plan at a delta, and the smallest one is stated."""
+"""The accountants: each certifies an epsilon for a plan at a delta, and the smallest one is stated.
+
+An accountant that does not cover a plan returns an infinite epsilon.
+"""
 
 from accounting.accountants.pure import PureAccountant as PureAccountant
 from accounting.accountants.rdp import RdpAccountant as RdpAccountant

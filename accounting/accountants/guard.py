@@ -62,7 +62,7 @@ def compose(pmfs: Sequence[tuple[Any, int]]) -> Any:
 
 
 def masses(pmf: Any) -> Masses:
-    """Return the masses of a composed pmf. Mass dropped at its lower end is missing, at its upper end it is at +inf."""
+    """Return the masses of a composed pmf. Mass dropped at the lower end is missing; at the upper end it is at +inf."""
     dense = pmf.to_dense_pmf()
     return Masses(dense._discretization, dense._lower_loss, np.asarray(dense._probs), dense._infinity_mass)
 

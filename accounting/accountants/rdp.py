@@ -1,12 +1,13 @@
 """Renyi accounting: the sum of Renyi curves, converted at the best order."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from accounting.divergences.gaussian import rdp_epsilon
-from accounting.plan import AbstractComposition, Plan
+from accounting.plan import AbstractComposition
 
 ORDERS = tuple(
     float(a)
@@ -27,10 +28,6 @@ class RdpAccountant:
     name: ClassVar[str] = "rdp"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:
-        """Return whether delta is positive and there is a query."""
-        return delta > 0 and len(plan.queries) > 0
-
     def epsilon(self, plan: AbstractComposition, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta, rounded up."""
-        return rdp_epsilon(self.orders, plan.rdp(self.orders), delta)
+        """Return the epsilon certified for the plan at delta, rounded up; infinite if delta is 0."""
+        return rdp_epsilon(self.orders, plan.rdp(self.orders), delta) if delta > 0 else math.inf

@@ -20,16 +20,12 @@ class SingleUseAccountant:
     name: ClassVar[str] = "single_use"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:
-        """Return whether the plan has such a profile and delta is positive."""
-        return delta > 0 and self._profile(plan) is not None
-
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
-        profile = self._profile(plan) if delta > 0 else None
+        """Return the epsilon certified for the plan at delta; infinite if it has no such profile or delta is 0."""
+        profile = self.profile(plan) if delta > 0 else None
         return math.inf if profile is None else profile(delta)
 
-    def _profile(self, plan: Plan) -> Callable[[float], float] | None:
+    def profile(self, plan: Plan) -> Callable[[float], float] | None:
         """Return epsilon as a function of delta, or None if the plan has no such profile."""
         profiled = [q for q in plan.queries if q.curves(plan.relation).epsilon is not None]
         if len(profiled) != 1 or profiled[0].count != 1:

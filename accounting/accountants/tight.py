@@ -45,12 +45,8 @@ class GaussianAccountant:
     name: ClassVar[str] = "exact_gaussian"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:
-        """Return whether delta is positive, there is a query and every query has a Gaussian bound."""
-        return delta > 0 and len(plan.queries) > 0 and plan.gdp_bound() is not None
-
     def epsilon(self, plan: AbstractComposition, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
+        """Return the epsilon certified for the plan at delta; infinite if delta is 0 or an answer has no such bound."""
         mu = plan.gdp_bound()
         return math.inf if mu is None else gauss_epsilon(mu, delta)
 
@@ -76,12 +72,12 @@ class PldAccountant:
     name: ClassVar[str] = "pld"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:
-        """Return whether each answer has a loss, delta is far above the FFT's error, and a fine, small grid exists."""
-        return bool(_grids(plan, delta, self.coarseness, earlier=self.earlier))
-
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
+        """Return the epsilon certified for the plan at delta.
+
+        It is infinite if an answer has no loss, if delta is not far above the FFT's error, or if the only grids that
+        are fine enough are too large.
+        """
         share, grids = self.error_share, _grids(plan, delta, self.coarseness, earlier=self.earlier)
         return max((guard.epsilon(_composed(grid), delta - share * grid.error) for grid in grids), default=math.inf)
 
@@ -166,7 +162,7 @@ def _grids(
 def _grid(losses: Losses, coarseness: float) -> _Grid | None:
     """Return a grid whose interval suits the smallest typical loss of one answer, or else all answers on average.
 
-    Where pure answers with small losses need too fine a grid, Gaussian pairs that dominate them take their place.
+    If pure answers with small losses need too fine a grid, Gaussian pairs that dominate them take their place.
     """
     total = sum(count for _, count in losses)
     if not 0 < total <= _MOST_LOSSES:
@@ -226,10 +222,16 @@ def _typical_total(losses: Losses) -> float:
     return sum(mean for mean, _ in moments) + 12 * math.sqrt(sum(variance for _, variance in moments))
 
 
+@lru_cache(maxsize=32)
+def _masses(loss: Loss, interval: float) -> Masses:
+    """Return the loss's masses, which the last stage of a search and its certificate share."""
+    return loss.masses(interval)
+
+
 @lru_cache(maxsize=2)
 def _composed(grid: _Grid) -> Any:
     """Return the pmf of the sum of all losses."""
-    return guard.compose([(guard.pessimistic_pmf(*loss.masses(grid.interval)), count) for loss, count in grid.losses])
+    return guard.compose([(guard.pessimistic_pmf(*_masses(loss, grid.interval)), count) for loss, count in grid.losses])
 
 
 def _approximate_epsilon(grid: _Grid, delta: float) -> float:
@@ -238,7 +240,7 @@ def _approximate_epsilon(grid: _Grid, delta: float) -> float:
     size = fft.next_fast_len(2 * math.ceil(reach / grid.interval), real=True)
     spectrum, log_finite = np.ones(size // 2 + 1, dtype=complex), 0.0
     for loss, count in grid.losses:
-        _, lowest, masses, infinity = loss.masses(grid.interval)
+        _, lowest, masses, infinity = _masses(loss, grid.interval)
         wrapped = np.bincount((lowest + np.arange(len(masses))) % size, weights=masses, minlength=size)
         spectrum *= fft.rfft(wrapped) ** count
         log_finite += count * math.log1p(-min(infinity, 0.5))  # beyond 0.5 no delta is met

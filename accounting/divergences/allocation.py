@@ -11,17 +11,14 @@ from functools import lru_cache, partial
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from accounting.divergences import few_slots, polygon, sampled_gaussian, slot_doubling, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
-from accounting.divergences.losses import Search
+from accounting.divergences.losses import Search, Vector
 from accounting.divergences.polygon import Knots
 from accounting.divergences.spline import spline
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
-
-Vector = NDArray[np.float64]
 
 _ROUNDING = 1 + 1e-6
 _KNOT_FALLS = (0.2, 0.5)  # growth of -ln of the profile from knot to knot, in its body and its tail
@@ -65,9 +62,8 @@ class Allocation(Protocol):
 def searched_delta(
     mechanism: Allocation, noise_multiplier: float, epsilon: float, delta: float, relation: Relation = REPLACE_ONE
 ) -> float:
-    """Return an upper bound on H_gamma as `hockey_stick` does, not close to it where it is far below delta."""
-    enough = _FAR_BELOW * delta
-    return hockey_stick(mechanism, noise_multiplier, epsilon, relation, enough=enough)
+    """Return the bound of `hockey_stick`, which need not be close to H_gamma if it is far below delta."""
+    return hockey_stick(mechanism, noise_multiplier, epsilon, relation, enough=_FAR_BELOW * delta)
 
 
 def hockey_stick(
@@ -180,6 +176,7 @@ def _known_slots(c: float, q: float, epsilon: float, is_ordered: bool) -> float:
     return max(0.0, q * plus - gamma * q * minus - (gamma - 1) * (1 - q) * base) + 4e-15 * plus
 
 
+@lru_cache(maxsize=256)
 def knots(
     mechanism: Allocation, noise_multiplier: float, search: Search | None = None, relation: Relation = REPLACE_ONE
 ) -> Knots:
@@ -187,11 +184,6 @@ def knots(
 
     In a search it is near that pair, and it is not a bound.
     """
-    return _knots(mechanism, noise_multiplier, search, relation)
-
-
-@lru_cache(maxsize=256)
-def _knots(mechanism: Allocation, noise_multiplier: float, search: Search | None, relation: Relation) -> Knots:
     step = 0.3 * typical_deviation(mechanism, noise_multiplier, relation)
     hints = slot_sums.SearchHints(begins_with_last=search == "about") if search else None
 
@@ -238,7 +230,7 @@ def conditioned_rdp(
     """
     if 1 / noise_multiplier > _LARGEST_SHIFT:
         return None
-    epsilons, masses, infinity = knots(mechanism, noise_multiplier, relation=relation)
+    epsilons, masses, infinity = knots(mechanism, noise_multiplier, None, relation)
     losses = np.concatenate([-epsilons[:0:-1], epsilons])
     upper = np.concatenate([masses[1, :0:-1], masses[0]])
     beyond = infinity + np.append(np.cumsum(upper[::-1])[::-1][1:], 0.0)  # P(loss above this one)
@@ -247,9 +239,9 @@ def conditioned_rdp(
         return None
     end = int(cuts[0]) + 1
     a = np.asarray(orders, dtype=float)
-    log_kept = math.log1p(-float(beyond[end - 1]) * _ROUNDING)
+    log_remaining = math.log1p(-float(beyond[end - 1]) * _ROUNDING)
     moments = logsumexp(np.outer(a - 1, losses[:end]), b=upper[:end], axis=1)
-    return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
+    return np.asarray(np.maximum((moments - a * log_remaining) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 
 
 def typical_deviation(mechanism: Allocation, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float:

@@ -15,15 +15,8 @@ TRIM = 1e-6  # share of a jump's excess above the cap
 SUM_ROUNDING = 2.0**-50  # relative, of a sum of two floats, and of -T kappa
 
 
-def excess(
-    law: SlotLaw,
-    slots: int,
-    kappa: float,
-    hints: slot_sums.SearchHints | None = None,  # noqa: ARG001
-    negligible: float = 0.0,  # noqa: ARG001
-    enough: float = 0.0,  # noqa: ARG001
-) -> float:
-    """Return an upper bound on E[(S/T - kappa)_+] for T >= 2; the last parameters are those of `slot_sums`, unused."""
+def excess(law: SlotLaw, slots: int, kappa: float, **_options: object) -> float:
+    """Return an upper bound on E[(S/T - kappa)_+] for T >= 2. The options of `slot_sums.excess` have no effect."""
     x, top = law.points, stretch(law, slots, kappa).top(TRIM)
     unable = slots * kappa - (slots - 1) * x[top]  # if one X is at most this, S is at most T kappa
     trimmed = law.between(max(min(int(np.searchsorted(x, unable)), top) - 1, 0), top)

@@ -7,7 +7,6 @@ Reference: Doroshenko et al. 2022 (connect the dots); docs/spec T3, 12.5.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -33,7 +32,12 @@ class Masses(NamedTuple):
 
 
 class Loss(Protocol):
-    """The privacy loss of one answer under a dominating pair that serves both directions."""
+    """The privacy loss of one answer under a pair that dominates it in both orders of the neighbors, or in one.
+
+    Equal losses must have equal hashes, because their masses are cached.
+    """
+
+    def __hash__(self) -> int: ...
 
     @property
     def shift(self) -> float:
@@ -76,18 +80,14 @@ class GaussianLoss:
         return count * self.mu**2 / 2, count * self.mu**2
 
     def masses(self, interval: float) -> Masses:
-        return _gaussian_masses(self.mu, interval)
-
-
-@lru_cache(maxsize=16)
-def _gaussian_masses(mu: float, interval: float) -> Masses:
-    """Return the masses of the loss mu x + mu^2/2 at x ~ N(0,1), which is N(mu^2/2, mu^2)."""
-    lowest = math.floor((mu * mu / 2 - _TAIL_QUANTILE * mu) / interval)
-    highest = math.ceil((mu * mu / 2 + _TAIL_QUANTILE * mu) / interval)
-    x = np.divide(np.arange(lowest, highest + 1) * interval - mu * mu / 2, mu)
-    upper = mass(x[:-1], x[1:])
-    lower = mass(np.add(x[:-1], mu), np.add(x[1:], mu))
-    return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
+        """Return the masses of the loss mu x + mu^2/2 at x ~ N(0,1), which is N(mu^2/2, mu^2)."""
+        mu = self.mu
+        lowest = math.floor((mu * mu / 2 - _TAIL_QUANTILE * mu) / interval)
+        highest = math.ceil((mu * mu / 2 + _TAIL_QUANTILE * mu) / interval)
+        x = np.divide(np.arange(lowest, highest + 1) * interval - mu * mu / 2, mu)
+        upper = mass(x[:-1], x[1:])
+        lower = mass(np.add(x[:-1], mu), np.add(x[1:], mu))
+        return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
 
 
 class Side(NamedTuple):

@@ -16,15 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, ndtr
 
-from accounting.divergences.losses import Masses, Side, mass, reach, two_sided
-from accounting.divergences.quadrature import legendre
+from accounting.divergences.losses import Masses, Side, Vector, mass, reach, two_sided
+from accounting.divergences.quadrature import log_sum, panels, rounded_up
 
-Vector = NDArray[np.float64]
-
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
 _REACH = 15.0  # standard deviations past 2 (a + 2) c, beyond which the integrand falls faster than e^(-t^2/2)
 _LARGEST_ORDER_SHIFT, _LARGEST_SHIFT = 200.0, 20.0  # of order * c and of c; beyond them the value at q = 1 is used
 _LARGEST_EXPONENT = 600.0
@@ -66,8 +62,7 @@ def _curve_point(q: float, c: float, order: float) -> float:
     unsampled = order * c * c / 2
     if order * c > _LARGEST_ORDER_SHIFT or c > _LARGEST_SHIFT:
         return unsampled
-    value = _renyi(q, c, order) * _QUADRATURE
-    return value if value <= unsampled else unsampled  # also if it is NaN
+    return rounded_up(_renyi(q, c, order), unsampled)
 
 
 def _renyi(q: float, c: float, order: float) -> float:
@@ -76,12 +71,9 @@ def _renyi(q: float, c: float, order: float) -> float:
     With x_i = U_i / L_i - 1 and g_s(x) = (1 + x)^s - 1 - s x, which is not negative, e^((a-1) D_a) - 1 is the integral
     of L1 g_a(x_1) + L2 g_(1-a)(x_2). The other order of neighbors never has more.
     """
-    nodes, weights = legendre()
     span = 2 * (order + 2) * c + _REACH
-    edges = np.linspace(0.0, span, math.ceil(2 * span) + 1)
-    half = (edges[1] - edges[0]) / 2
-    y = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
-    base = np.log(half * weights) - (y + c / 2) ** 2 / 2 - math.log(2 * math.pi) / 2  # ln L2, with the weight
+    y, log_weights = panels(0.0, span, math.ceil(2 * span))
+    base = log_weights - (y + c / 2) ** 2 / 2 - math.log(2 * math.pi) / 2  # ln L2, with the weight
     relative = q + (1 - q) * np.exp(-c * y - c * c)  # L1 / L2
     is_large = c * y > _LARGEST_EXPONENT
     gain = q * np.expm1(np.where(is_large, 0.0, c * y))  # (U2 - L2) / L2
@@ -89,9 +81,7 @@ def _renyi(q: float, c: float, order: float) -> float:
         np.where(is_large, math.log(q) + c * y - np.log(under), np.log1p(gain / under)) for under in (relative, 1.0)
     )
     terms = np.stack([_log_excess(order, first) + np.log(relative), _log_excess(1 - order, second)]) + base
-    peak = float(terms.max())
-    total = peak + math.log(float(np.exp(terms - peak).sum()))
-    return float(np.logaddexp(0.0, total)) / (order - 1)
+    return float(np.logaddexp(0.0, log_sum(terms))) / (order - 1)
 
 
 def _log_excess(power: float, loss: Vector) -> Vector:
@@ -147,7 +137,17 @@ class NullBatchLoss:
         return count * min(self.spread, q * c * c / 2), count * min(self.spread, q * c * (1 + c) ** 3)
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self.q, self.c, self.mirrored, interval)
+        q, c = self.q, self.c
+        losses = [np.arange(0, math.ceil(largest / interval) + 1) * interval for largest in _largest(q, c)]
+        # w = e^(c y) solves q (w - 1) = (e^l - 1)(q + (1-q) e^(-c^2) / w), so w = e^l (1 + sqrt(1 + u)) / 2
+        u = 4 * (1 - q) / q * math.exp(-c * c) * np.exp(-losses[0]) * -np.expm1(-losses[0])
+        first = (losses[0] + np.log1p(u / (2 * (1 + np.sqrt(1 + u))))) / c
+        second = np.log1p(np.expm1(losses[1]) / q) / c
+        sides = (
+            _side(first, (-c / 2, q), (c / 2, q), (1.5 * c, 1 - q)),
+            _side(second, (-c / 2, q), (c / 2, q), (c / 2, 1 - q)),
+        )
+        return two_sided(interval, *(sides[::-1] if self.mirrored else sides), (1 - q) * (_erf(c) + _erf(3 * c)) / 2)
 
 
 def _largest(q: float, c: float) -> tuple[float, float]:
@@ -156,20 +156,6 @@ def _largest(q: float, c: float) -> tuple[float, float]:
     second = reach(q, c) - 0.5 * c
     under = q + (1 - q) * math.exp(-c * first - c * c)
     return math.log1p(q * math.expm1(c * first) / under), math.log1p(q * math.expm1(c * second))
-
-
-@lru_cache(maxsize=16)
-def _masses(q: float, c: float, mirrored: bool, interval: float) -> Masses:
-    losses = [np.arange(0, math.ceil(largest / interval) + 1) * interval for largest in _largest(q, c)]
-    # w = e^(c y) solves q (w - 1) = (e^l - 1)(q + (1-q) e^(-c^2) / w), so w = e^l (1 + sqrt(1 + u)) / 2
-    u = 4 * (1 - q) / q * math.exp(-c * c) * np.exp(-losses[0]) * -np.expm1(-losses[0])
-    first = (losses[0] + np.log1p(u / (2 * (1 + np.sqrt(1 + u))))) / c
-    second = np.log1p(np.expm1(losses[1]) / q) / c
-    sides = (
-        _side(first, (-c / 2, q), (c / 2, q), (1.5 * c, 1 - q)),
-        _side(second, (-c / 2, q), (c / 2, q), (c / 2, 1 - q)),
-    )
-    return two_sided(interval, *(sides[::-1] if mirrored else sides), (1 - q) * (_erf(c) + _erf(3 * c)) / 2)
 
 
 def _side(y: Vector, upper: tuple[float, float], lower: tuple[float, float], both: tuple[float, float]) -> Side:

@@ -23,26 +23,13 @@ class PureLoss:
     Parameters
     ----------
     epsilon : the largest loss
-    ends : in [0, 1]; 1 for randomized response, 0 for a choice
+    ends : in [0, 1]. 1 for randomized response, which dominates every epsilon-DP answer; (1 + e^-epsilon) / 2 for
+        Laplace noise in one coordinate that moves by epsilon scales; 0 for a choice whose losses differ by at most
+        epsilon
     """
 
     epsilon: float
     ends: float
-
-    @classmethod
-    def of_any(cls, epsilon: float) -> "PureLoss":
-        """Return the loss of randomized response, which dominates every epsilon-DP answer."""
-        return cls(epsilon, 1.0)
-
-    @classmethod
-    def of_laplace(cls, epsilon: float) -> "PureLoss":
-        """Return the loss of Laplace noise in one coordinate that moves by epsilon scales."""
-        return cls(epsilon, (1 + math.exp(-epsilon)) / 2)
-
-    @classmethod
-    def of_choice(cls, epsilon: float) -> "PureLoss":
-        """Return the loss that dominates every choice whose losses differ by at most epsilon."""
-        return cls(epsilon, 0.0)
 
     @property
     def gaussian_bound(self) -> GaussianLoss:

@@ -4,12 +4,10 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from accounting.divergences.losses import Vector
 from accounting.divergences.roots import brent
 from accounting.privacy import REPLACE_ONE, Relation
-
-Vector = NDArray[np.float64]
 
 LARGEST_RUN_EPSILON = 3.0  # the largest epsilon of a run on a bootstrap sample
 _MOST_COPIES = 200  # a row drawn more often changes the sum by less than e^(3 * 201) / 201! < 1e-100
@@ -33,10 +31,10 @@ def epsilon_of(run: float, n: int, relation: Relation = REPLACE_ONE) -> float:
     p = np.asarray(p0 * np.cumprod((n - j + 1) / j / (n - 1.0)), dtype=float)
     own = j * (run / 2 if relation == "zero_out" else run)
     ends = [(np.exp(-j * run), np.ones(len(j)))] + ([(np.exp(-own), np.exp(own))] if relation == "zero_out" else [])
-    return max(_least(p0, p, np.expm1(own), smallest, largest) for smallest, largest in ends)
+    return max(_log_smallest_ratio(p0, p, np.expm1(own), smallest, largest) for smallest, largest in ends)
 
 
-def _least(p0: float, p: Vector, gains: Vector, smallest: Vector, largest: Vector) -> float:
+def _log_smallest_ratio(p0: float, p: Vector, gains: Vector, smallest: Vector, largest: Vector) -> float:
     """Return ln of the smallest r for these e^(jg) - 1 and the two ends of Y_j, rounded up."""
 
     def left_side(over: float) -> tuple[float, float]:

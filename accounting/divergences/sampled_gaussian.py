@@ -12,19 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from accounting.divergences.losses import Masses, Side, connect_the_dots, mass, reach, two_sided
-from accounting.divergences.quadrature import legendre
+from accounting.divergences.losses import Masses, Side, Vector, connect_the_dots, mass, reach, two_sided
+from accounting.divergences.quadrature import log_sum, panels, rounded_up
 
-Vector = NDArray[np.float64]
-
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
-_FEWEST_PIECES = 40
+_FEWEST_PANELS = 40
 _TAIL_STDS = 14.0  # beyond the farthest peak of the integrand
 _LARGEST_ORDER_SHIFT = 200.0  # beyond this order * c the value at q = 1 is used, which is never smaller
 _SMALLEST_RATE_SHIFT = 1e-9  # q c is raised to this, as the curve is monotone: below it cancellation is too large
@@ -46,17 +41,15 @@ def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
     raised, unsampled = max(c, _SMALLEST_RATE_SHIFT / q), (2 if opposite else 0.5) * order * c * c
     if order * raised > _LARGEST_ORDER_SHIFT:
         return unsampled
-    value = _renyi(q, raised, order, opposite) * _QUADRATURE
-    return value if value <= unsampled else unsampled  # also if it is NaN
+    return rounded_up(_renyi(q, raised, order, opposite), unsampled)
 
 
 def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     """Return the divergence by Gauss-Legendre quadrature; the larger one if both orders differ."""
-    nodes, weights = legendre()
-    edges = np.linspace(-2 * order * c - _TAIL_STDS, 2 * order * c + _TAIL_STDS, _pieces(order, c) + 1)
-    half = (edges[1] - edges[0]) / 2
-    x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
-    log_weight = np.log(half * weights) - x * x / 2 - math.log(2 * math.pi) / 2
+    reached = 2 * order * c + _TAIL_STDS
+    # Panels of at most about one standard deviation, for which the rule is exact to rounding.
+    x, log_weights = panels(-reached, reached, max(_FEWEST_PANELS, math.ceil(4 * order * c + 2 * _TAIL_STDS)))
+    log_weight = log_weights - x * x / 2 - math.log(2 * math.pi) / 2
     log_p = _log_mixture(q, c, x)
     if opposite:
         return _log_moment(log_p, _log_mixture(q, c, -x), order, log_weight) / (order - 1)
@@ -79,14 +72,8 @@ def _log_moment(log_p: Vector, log_n: Vector, order: float, log_weight: Vector) 
     moment = math.log1p(max(float(np.sum(excess * np.exp(log_weight))), 0.0))
     if is_large.any():  # p^a n^(1-a) - a p + (a-1) n, less its negative term
         terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[is_large] + log_weight[is_large]
-        peak = float(terms.max())
-        moment = float(np.logaddexp(moment, peak + math.log(float(np.sum(np.exp(terms - peak))))))
+        moment = float(np.logaddexp(moment, log_sum(terms)))
     return moment
-
-
-def _pieces(order: float, c: float) -> int:
-    """Return a number of pieces of at most about one standard deviation, for which the rule is exact to rounding."""
-    return max(_FEWEST_PIECES, math.ceil(4 * order * c + 2 * _TAIL_STDS))
 
 
 def hockey_stick(q: float, c: float, epsilon: float) -> float:
@@ -100,7 +87,7 @@ def hockey_stick(q: float, c: float, epsilon: float) -> float:
     return max(forward, backward, 0.0) + _ROUNDING * (shifted + float(ndtr(below)))
 
 
-def _quantile(loss: NDArray[Any], q: float, c: float) -> Vector:
+def _quantile(loss: np.ndarray, q: float, c: float) -> Vector:
     """Return x with ln r(x) = loss, or -inf if r is larger everywhere."""
     over = np.expm1(loss) / q
     inside = np.log1p(np.where(over > -1, over, 0.0)) / c + c / 2
@@ -134,27 +121,22 @@ class SampledLoss:
         return count * min(chi, self.q * c * c / 2), count * min(chi, self.q * c * c * (1 + c * c))
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self, interval)
+        """Return the masses of the cells of ln r from its infimum to its value at `reach`, in rising order."""
+        q, c = self.q, self.c
+        ends = math.floor(math.log1p(-q) / interval), math.ceil(_largest(q, c) / interval)
+        x = _quantile(np.arange(ends[0], ends[1] + 1) * interval, q, c)
+        base = mass(x[:-1], x[1:])
+        shifted = mass(x[:-1] - c, x[1:] - c)
+        mixed, beyond = (1 - q) * base + q * shifted, float(ndtr(-x[-1]))
+        if self.mirrored:
+            return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))
+        below = (1 - q) * float(ndtr(x[0])) + q * float(ndtr(x[0] - c))
+        return connect_the_dots(interval, ends[0], mixed, base, below, (1 - q) * beyond + q * float(ndtr(c - x[-1])))
 
 
 def _largest(q: float, c: float) -> float:
     """Return the largest loss on the grid, at `reach`."""
     return math.log1p(q * math.expm1(min(c * reach(q, c) - c * c / 2, 600.0)))
-
-
-@lru_cache(maxsize=16)
-def _masses(loss: SampledLoss, interval: float) -> Masses:
-    """Return the masses of the cells of ln r from its infimum to its value at `reach`, in rising order of the loss."""
-    q, c = loss.q, loss.c
-    ends = math.floor(math.log1p(-q) / interval), math.ceil(_largest(q, c) / interval)
-    x = _quantile(np.arange(ends[0], ends[1] + 1) * interval, q, c)
-    base = mass(x[:-1], x[1:])
-    shifted = mass(x[:-1] - c, x[1:] - c)
-    mixed, beyond = (1 - q) * base + q * shifted, float(ndtr(-x[-1]))
-    if loss.mirrored:
-        return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))
-    below = (1 - q) * float(ndtr(x[0])) + q * float(ndtr(x[0] - c))
-    return connect_the_dots(interval, ends[0], mixed, base, below, (1 - q) * beyond + q * float(ndtr(c - x[-1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,25 +169,21 @@ class OppositeLoss:
         return count * min(chi, 2 * self.q * self.c**2), count * min(chi, 4 * self.q * self.c**2 * (1 + self.c**2))
 
     def masses(self, interval: float) -> Masses:
-        return _opposite_masses(self.q, self.c, interval)
+        """Return the masses of ln P/Q at x ~ P, Q the mirror image of P; it is odd and grows in x."""
+        q, c = self.q, self.c
+        # At the loss e, w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
+        e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
+        x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
+        base = mass(x[:-1], x[1:])
+        plus = mass(x[:-1] - c, x[1:] - c)
+        minus = mass(x[:-1] + c, x[1:] + c)
+        beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
+        beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
+        side = Side((1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)
+        return two_sided(interval, side, side)
 
 
 def _opposite_largest(q: float, c: float) -> float:
     """Return the largest loss on the grid, at `reach`."""
     x = reach(q, c)
     return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
-
-
-@lru_cache(maxsize=16)
-def _opposite_masses(q: float, c: float, interval: float) -> Masses:
-    """Return the masses of ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; it is odd and grows in x."""
-    # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
-    e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
-    x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
-    base = mass(x[:-1], x[1:])
-    plus = mass(x[:-1] - c, x[1:] - c)
-    minus = mass(x[:-1] + c, x[1:] + c)
-    beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
-    beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
-    side = Side((1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)
-    return two_sided(interval, side, side)

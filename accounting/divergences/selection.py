@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from accounting.divergences.gaussian import SMALLEST_MU, gauss_deltas
+from accounting.divergences.losses import Vector
 from accounting.divergences.polygon import lower_hull
-
-Vector = NDArray[np.float64]
 
 _EDGE, _CELLS = 12.0, 4096  # beyond +-12 a normal tail is below 2e-33
 _GRID = np.linspace(-_EDGE, _EDGE, _CELLS + 1)

@@ -16,18 +16,16 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.divergences.pure_loss import PureLoss
 from accounting.errors import OutOfRange
-from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
-Floats = NDArray[np.float64]
 MOST_CHOICES = 1 << 18
 _STEPS_PER_SENSITIVITY = 2.0**30  # of the lattice of scores
 _MOST_STEPS = 2.0**51
@@ -58,12 +56,12 @@ class Exponential(AbstractUnsampled):
         """Return the curves of a choice whose losses differ by at most epsilon = k/z; rho(a) = a epsilon^2 / 8."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
 
-        def rdp(orders: Sequence[float]) -> Floats:
+        def rdp(orders: Sequence[float]) -> Vector:
             bounded_range = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
             return np.minimum(bounded_range, randomized_response.renyi(epsilon, orders))
 
         mu = randomized_response.gdp(epsilon / 2)
-        return Curves(rdp, mu, mu, epsilon, (PureLoss.of_choice(epsilon),))
+        return Curves(rdp, mu, mu, epsilon, (PureLoss(epsilon, ends=0.0),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one choice spends mu^2."""
@@ -77,12 +75,12 @@ class Exponential(AbstractUnsampled):
         """Return 0, since a choice adds no noise to an answer."""
         return 0.0
 
-    def perturb(self, value: Floats, noise_multiplier: float, bound: float, noise: Noise) -> Floats:
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """Return the index of the choice among the scores `value`, shape (1,)."""
-        return np.array([float(_chosen_index(weights(value, noise_multiplier, bound), noise))])
+        return np.array([float(chosen_index(weights(value, noise_multiplier, bound), noise))])
 
 
-def weights(scores: Floats, noise_multiplier: float, bound: float) -> Floats:
+def weights(scores: Vector, noise_multiplier: float, bound: float) -> Vector:
     """Return the weight of each score, in [2^-81, 1]; divided by their sum, the law of the choice up to 1 +- 2^-93.
 
     Every score takes the same operations, whatever the scores are: none is looked up, counted or left out.
@@ -103,7 +101,7 @@ def weights(scores: Floats, noise_multiplier: float, bound: float) -> Floats:
 
 
 @lru_cache(maxsize=16)
-def _powers(rate: float) -> Floats:
+def _powers(rate: float) -> Vector:
     """Return e^(-rate i 256^k) for k = 0..6 and i = 0..255, from 60 digits; the rate is public."""
     exact = Context(prec=60)
     table = np.empty((_DIGITS, 256))
@@ -118,7 +116,7 @@ def _powers(rate: float) -> Floats:
     return table
 
 
-def _chosen_index(shares: Floats, noise: Noise) -> int:
+def chosen_index(shares: Vector, noise: Noise) -> int:
     """Return the j with E_(j-1) <= floor(u E / 2^192) < E_j, E_j = 2^133 (w_1 + ... + w_j), E the last, u of 192 bits.
 
     Every share is cut into limbs, every sum is carried, and every sum is compared.

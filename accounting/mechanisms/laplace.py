@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from accounting.divergences import laplace
 from accounting.divergences.pure_loss import PureLoss
-from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
@@ -37,7 +34,8 @@ class Laplace(AbstractUnsampled):
         """Return the curves of one coordinate that changes by the whole sensitivity, epsilon = k/z scales."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
         mu = laplace.gdp(epsilon)
-        return Curves(partial(laplace.renyi, epsilon), mu, mu, epsilon, (PureLoss.of_laplace(epsilon),))
+        loss = PureLoss(epsilon, ends=(1 + math.exp(-epsilon)) / 2)
+        return Curves(partial(laplace.renyi, epsilon), mu, mu, epsilon, (loss,))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one answer spends mu^2."""
@@ -51,8 +49,6 @@ class Laplace(AbstractUnsampled):
         """Return the noise std that `perturb` uses, in the unit of the answer: sqrt(2) scales."""
         return math.sqrt(2) * Lattice.fit_l1(noise_multiplier, bound, dimension).std
 
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """Return the private answer, shape (d,)."""
         return Lattice.fit_l1(noise_multiplier, bound, len(value)).perturb_laplace(value, noise)

@@ -58,7 +58,7 @@ class LastIterate(AbstractUnsampled, AbstractGaussianNoise):
         return _power_sum(c, self.steps) ** 2 / _power_sum(c * c, self.steps) * rounding
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """mu = k sqrt(T_eff) / z of the last iterate."""
+        """Return the curves of the last iterate, of mu = k sqrt(T_eff) / z."""
         return Curves.gaussian(sensitivity_factor(relation) / self._single_multiplier(noise_multiplier))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.divergences.losses import GaussianLoss, Loss, Search
+from accounting.divergences.losses import Vector as Vector
 from accounting.divergences.pure_loss import PureLoss
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, Unit
 
-Vector = NDArray[np.float64]
 Event = dict[str, Any]
 """The operations on the data, as a JSON value with dp-accounting's names.
 
@@ -43,8 +42,9 @@ class Curves:
     over : losses of a pair over the Renyi curve, if there are no others; for filters only
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, or None
     epsilon : of one use at a delta, if the mechanism has a profile of its own
-    epsilon_beside : of one use together with Gaussian answers, whose mu^2 follows delta
-    delta : of one use at an epsilon, by that profile, for the beginning of a search for the second argument
+    epsilon_beside : of one use together with Gaussian answers, at a delta and the mu^2 of those answers
+    delta : of one use at an epsilon, by that profile. Its second argument is the delta of a search: a value far below
+        it need not be close.
     """
 
     rdp: Callable[[Sequence[float]], Vector]
@@ -69,7 +69,7 @@ class Curves:
     def of_pure(cls, epsilon: float) -> "Curves":
         """Return the curves of randomized response, which dominates every epsilon-DP answer."""
         mu = randomized_response.gdp(epsilon)
-        return cls(lambda a: randomized_response.renyi(epsilon, a), mu, mu, epsilon, (PureLoss.of_any(epsilon),))
+        return cls(lambda a: randomized_response.renyi(epsilon, a), mu, mu, epsilon, (PureLoss(epsilon, ends=1.0),))
 
 
 class AbstractMechanism(ABC):

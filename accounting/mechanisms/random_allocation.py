@@ -19,7 +19,7 @@ Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in a
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import ClassVar, Literal
 
 from accounting.divergences import allocation, polygon
@@ -137,7 +137,7 @@ class AllocationLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.search, self.relation)[0][-1])
+        return 2 * float(self._knots.epsilons[-1])
 
     def moments(self, count: int) -> tuple[float, float]:
         """Return mean and variance in the limit of many slots; rare jumps lie within `widest`."""
@@ -145,10 +145,8 @@ class AllocationLoss:
         return count * variance / 2, count * variance
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self, interval)
+        return polygon.on_grid(self._knots, interval)
 
-
-@lru_cache(maxsize=16)
-def _masses(loss: AllocationLoss, interval: float) -> Masses:
-    knots = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.search, loss.relation)
-    return polygon.on_grid(knots, interval)
+    @property
+    def _knots(self) -> polygon.Knots:
+        return allocation.knots(self.mechanism, self.noise_multiplier, self.search, self.relation)

@@ -24,7 +24,7 @@ from scipy.special import erf, ndtr
 from accounting.divergences import null_batches
 from accounting.divergences.losses import Masses, Side, mass, reach, two_sided
 from accounting.divergences.null_batches import NullBatchLoss, null_spread, spread
-from accounting.divergences.quadrature import legendre
+from accounting.divergences.quadrature import log_sum, panels, rounded_up
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
@@ -33,7 +33,6 @@ from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_ROWS = 10**10
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
 _REACH = 15.0  # standard deviations past (a + 2) mu, beyond which the integrand falls faster than e^(-t^2/2)
 # Beyond this order * mu, or this mu, the curve is replaced by its value at q = 1.
 _LARGEST_ORDER_MU, _LARGEST_MU = 400.0, 40.0
@@ -45,18 +44,14 @@ def _renyi(q: float, mu: float, order: float) -> float:
 
     With l = ln r the bracket is (1 - e^-(a-1)l) (e^(al) - 1), a product of positive factors, so nothing cancels.
     """
-    nodes, weights = legendre()
     span = (order + 2) * mu + _REACH
-    edges = np.linspace(0.0, span, math.ceil(2 * span) + 1)
-    half = (edges[1] - edges[0]) / 2
-    y = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes  # x - mu/2, positive where r > 1
+    y, log_weights = panels(0.0, span, math.ceil(2 * span))  # y = x - mu/2, positive where r > 1
     # ln(1 + q (e^(mu y) - 1)); beyond e^600 it is ln q + mu y in floats
     is_large = mu * y > 600
     loss = np.where(is_large, math.log(q) + mu * y, np.log1p(q * np.expm1(np.where(is_large, 0.0, mu * y))))
     bracket = np.log(-np.expm1(-(order - 1) * loss)) + order * loss + np.log(-np.expm1(-order * loss))
-    terms = bracket + np.log(half * weights) - (y + mu / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
-    peak = float(terms.max())
-    total = peak + math.log(float(np.sum(np.exp(terms - peak))))
+    terms = bracket + log_weights - (y + mu / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
+    total = log_sum(terms)
     return float(np.logaddexp(0.0, total)) / (order - 1) if total > -30 else math.exp(total) / (order - 1)
 
 
@@ -65,8 +60,7 @@ def _curve_point(q: float, mu: float, order: float) -> float:
     unsampled = order * mu * mu / 2
     if q == 1 or order * mu > _LARGEST_ORDER_MU or mu > _LARGEST_MU:
         return unsampled
-    value = _renyi(q, mu, order) * _QUADRATURE
-    return value if value <= unsampled else unsampled  # also if it is NaN
+    return rounded_up(_renyi(q, mu, order), unsampled)
 
 
 def shift_of(target: float, spread_at: Callable[[float], float] = spread, high: float = _LARGEST_SHIFT) -> float:
@@ -112,26 +106,22 @@ class WithoutReplacementLoss:
         return count * min(self.spread, q * mu * mu / 2), count * min(self.spread, q * mu * (1 + mu) ** 3)
 
     def masses(self, interval: float) -> Masses:
-        return _masses(self.q, self.mu, interval)
+        """Return the masses: (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q at ln r, exchanged at -ln r."""
+        q, mu = self.q, self.mu
+        e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
+        x = np.log1p(np.expm1(e) / q) / mu + mu / 2
+        lower = mass(x[:-1], x[1:])
+        shifted = mass(x[:-1] - mu, x[1:] - mu)
+        beyond_q = float(ndtr(-x[-1]))
+        beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
+        zero = (1 - q) * float(erf(mu / math.sqrt(8)))
+        side = Side((1 - q) * lower + q * shifted, lower, beyond_p, beyond_q)
+        return two_sided(interval, side, side, zero)
 
 
 def _largest(q: float, mu: float) -> float:
     """Return the largest loss on the grid, at `reach`."""
     return math.log1p(q * math.expm1(mu * (reach(q, mu) - mu / 2)))
-
-
-@lru_cache(maxsize=16)
-def _masses(q: float, mu: float, interval: float) -> Masses:
-    """Return the masses: (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q at ln r, exchanged at -ln r."""
-    e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
-    x = np.log1p(np.expm1(e) / q) / mu + mu / 2
-    lower = mass(x[:-1], x[1:])
-    shifted = mass(x[:-1] - mu, x[1:] - mu)
-    beyond_q = float(ndtr(-x[-1]))
-    beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
-    zero = (1 - q) * float(erf(mu / math.sqrt(8)))
-    side = Side((1 - q) * lower + q * shifted, lower, beyond_p, beyond_q)
-    return two_sided(interval, side, side, zero)
 
 
 @dataclass(frozen=True, slots=True)

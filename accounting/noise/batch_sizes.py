@@ -70,7 +70,7 @@ def law(n: int, threshold: int) -> SizeLaw:
     return SizeLaw(n, threshold, np.array(lower, dtype=np.uint64), np.array(upper, dtype=np.uint64))
 
 
-def repeating(ends: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def with_repeated_rows(ends: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the k for which rows[ends[k]:ends[k + 1]] contains a row twice."""
     batch = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     order = np.lexsort((rows, batch))

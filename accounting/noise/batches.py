@@ -57,7 +57,7 @@ def poisson_batches(noise: Noise, n: int, rate: float, count: int) -> tuple[NDAr
     sizes = batch_sizes.law(n, threshold).sizes(noise.words, count)
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = uniform_indices(noise, int(ends[-1]), n)
-    for k in batch_sizes.repeating(ends, rows):
+    for k in batch_sizes.with_repeated_rows(ends, rows):
         own = rows[ends[k] : ends[k + 1]]
         rows[ends[k] : ends[k + 1]] = complete_distinct(noise, n, own, len(own))
     return ends, rows

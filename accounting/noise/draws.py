@@ -20,10 +20,7 @@ def uniform_below(noise: Noise, total: int) -> int:
     bits = (total - 1).bit_length()
     count = (bits + 63) // 64
     while True:
-        drawn = 0
-        for word in noise.words(count):
-            drawn = (drawn << 64) | int(word)
-        drawn >>= 64 * count - bits
+        drawn = integer(noise, count) >> 64 * count - bits
         if drawn < total:
             return drawn
 

@@ -38,14 +38,14 @@ with mpmath.mp.workprec(4096):
 MIN_SCALE, MAX_SCALE = 2.0**10, 2.0**33  # above, the tolerances could exceed one cell
 
 
-class _Own(threading.local):
+class _ThreadLocal(threading.local):
     """Exact arithmetic of one thread, because threads share the precision of mpmath's global context."""
 
     def __init__(self) -> None:
         self.exact = mpmath.MPContext()
 
 
-_OWN = _Own()
+_THREAD = _ThreadLocal()
 
 
 class Bits(Protocol):
@@ -178,7 +178,7 @@ class Noise:
         If h is the cell boundary nearest to the approximate value, the value exceeds h exactly if U < P(X > h). This
         probability is evaluated to 64 bits more than U has.
         """
-        exact = _OWN.exact
+        exact = _THREAD.exact
         numerator, shift = (1 << 52) + mantissa, zeros + 54
         y = float(law.quantile(np.ldexp(float(numerator), -shift))) * scale
         cell = np.floor(y)

@@ -44,22 +44,22 @@ class Part:
     @staticmethod
     def of(rule: Filter, share: float) -> "Part":
         """Return the part of this share of a filter, rounded down."""
-        top, slack = _on_parts(rule, rule.thresholds)
+        top, slack = _top_and_slack(rule, rule.thresholds)
         return Part(rule, math.floor(Fraction(share) * top), math.floor(Fraction(share) * slack))
 
     def holds(self, spent: Cost) -> bool:
         """Return whether these charges are within the part."""
-        top, slack = _on_parts(self.rule, spent)
+        top, slack = _top_and_slack(self.rule, spent)
         return top <= self.top and slack <= self.slack
 
     @property
     def share(self) -> float:
         """The part as a share of the whole filter."""
-        return self.top / _on_parts(self.rule, self.rule.thresholds)[0]
+        return self.top / _top_and_slack(self.rule, self.rule.thresholds)[0]
 
     def used(self, spent: Cost) -> float:
         """Return these charges as a share of the part."""
-        return _on_parts(self.rule, spent)[0] / max(self.top, 1)
+        return _top_and_slack(self.rule, spent)[0] / max(self.top, 1)
 
     def epsilon(self, delta: float) -> float:
         """Return what the part guarantees at this delta, whatever is spent of it; infinite if it guarantees nothing.
@@ -88,7 +88,7 @@ class Part:
 
         It is that of the whole filter with room on this coordinate only.
         """
-        room = self.top - _on_parts(self.rule, spent)[0]
+        room = self.top - _top_and_slack(self.rule, spent)[0]
         k = _coordinate(self.rule)
         if room <= 0:
             return 0.0
@@ -231,7 +231,7 @@ def _shared_pool(
 ) -> tuple[Part, Account]:
     """Return the part that reservations leave, and what analysts without a reservation have spent of it."""
     reserved = {name: allotment.part for name, allotment in allotments.items() if allotment.is_reserved}
-    top, slack = _on_parts(rule, rule.thresholds)
+    top, slack = _top_and_slack(rule, rule.thresholds)
     pool = Part(rule, top - sum(p.top for p in reserved.values()), slack - sum(p.slack for p in reserved.values()))
     sharing = [account for name, account in accounts.items() if name not in reserved]
     spent = tuple(map(sum, zip(rule.zero_cost, *(account.spent for account in sharing), strict=True)))
@@ -246,6 +246,6 @@ def _coordinate(rule: Filter) -> int:
     return max(range(len(tops)), key=lambda k: tops[k] / rule.orders[k])
 
 
-def _on_parts(rule: Filter, cost: Cost) -> tuple[int, int]:
-    """Return the coordinate of all parts and the slack of a vector of the filter."""
+def _top_and_slack(rule: Filter, cost: Cost) -> tuple[int, int]:
+    """Return the two coordinates of a vector of the filter that parts limit: the one of all parts, and the slack."""
     return cost[_coordinate(rule)], cost[-1] if rule.slack else 0

@@ -5,18 +5,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 
-from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from accounting.records.chain import MOST_ENTRIES, Head
 from accounting.records.documents import Sha256, Text
-from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
+from accounting.records.filters import CostField, FilterField
 
 SessionPolicy = Literal["refund", "no_refund", "refused"]
 
 _Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
 _Share = Annotated[float, Field(ge=0, le=1)]
-_Cost = Annotated[Cost, PlainValidator(cost_from_json), PlainSerializer(cost_to_json)]
-_Filter = Annotated[Filter, PlainValidator(filter_from_json), PlainSerializer(filter_to_json)]
 _Head = Annotated[Head, PlainValidator(Head.parse), PlainSerializer(str)]
 
 
@@ -42,7 +39,7 @@ class Opened(_Event):
 
     dataset: Text
     records: _Count
-    filter: _Filter
+    filter: FilterField
     family: Text | None = None
     unit: Unit | None = None
     neighbors: Relation = REPLACE_ONE
@@ -103,7 +100,7 @@ class Charged(_Event):
     """
 
     job: Text
-    cost: _Cost
+    cost: CostField
     guarantee: Privacy
     analyst: Text | None = None
     dataset: Text | None = None
@@ -113,11 +110,16 @@ class Charged(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(_Event):
-    """The start of a job. It may open the data from here on, and its charge stands whatever happens."""
+class _AttemptEvent(_Event):
+    """An event of one attempt to run a job."""
 
     job: Text
     attempt: _Count
+
+
+@dataclass(frozen=True, slots=True)
+class Started(_AttemptEvent):
+    """The start of a job. It may open the data from here on, and its charge stands whatever happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,40 +127,32 @@ class Refunded(_Event):
     """The refund of a job that never started; `whole` if its charge took the whole budget."""
 
     job: Text
-    cost: _Cost
+    cost: CostField
     whole: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Released(_Event):
+class Released(_AttemptEvent):
     """The publication of the model of this attempt, the only one of the job."""
 
-    job: Text
-    attempt: _Count
     model_sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(_Event):
+class Failed(_AttemptEvent):
     """The end of a job without a release; its charge stands."""
-
-    job: Text
-    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled(_Event):
+class Cancelled(_AttemptEvent):
     """The cancellation of a job that had started; its charge stands."""
-
-    job: Text
-    attempt: _Count
 
 
 @dataclass(frozen=True, slots=True)
 class Promised(_Event):
     """A new filter: any before the first charge, and only a larger one of the same orders after it."""
 
-    filter: _Filter
+    filter: FilterField
     by: Text
 
 
@@ -230,7 +224,7 @@ class External(_Event):
     dataset: Text
     label: Text
     event: dict[str, Any]
-    cost: _Cost
+    cost: CostField
     exceeds: bool
     by: Text
 
@@ -252,7 +246,7 @@ class Reserved(_Event):
     dataset: Text
     analyst: Text
     plan: list[dict[str, Any]]
-    cost: _Cost
+    cost: CostField
     guarantee: Privacy | None
     expires_at: Text
     share: _Share | None = None
@@ -271,7 +265,7 @@ class Settled(_Event):
 
     session: Text
     recorded: list[Annotated[int, Field(ge=0)]]
-    refund: _Cost
+    refund: CostField
     whole: bool
     reason: Literal["closed", "expired"]
 
@@ -283,6 +277,5 @@ class Settled(_Event):
 
 JobStep = Started | Refunded | Released | Failed | Cancelled
 JobEvent = Charged | JobStep
-SessionEvent = Reserved | Settled
 StewardEvent = Joined | Promised | Frozen | Renamed | SessionRule | Emptied | External
-LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent | SessionEvent
+LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent | Reserved | Settled

@@ -1,6 +1,8 @@
 """Filters and charges to and from JSON. Units are decimal strings, since canonical JSON integers end at 2^53."""
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
 
 from accounting.charges import Cost
 from accounting.errors import CodecError, OutOfRange
@@ -74,3 +76,7 @@ def _floats(document: Any, maximum: float) -> tuple[float, ...]:
     if not isinstance(document, list) or len(document) > MOST_ORDERS:
         raise CodecError(f"orders and weights must be lists of at most {MOST_ORDERS} numbers")
     return tuple(number(value, 0.0, maximum, "an order or weight") for value in document)
+
+
+CostField = Annotated[Cost, PlainValidator(cost_from_json), PlainSerializer(cost_to_json)]
+FilterField = Annotated[Filter, PlainValidator(filter_from_json), PlainSerializer(filter_to_json)]

@@ -9,18 +9,18 @@ refuses what no order of them could do, such as a refund that was never charged.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Annotated, Any, ClassVar, assert_never
+
+from pydantic import Field, TypeAdapter
 
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records import events
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
-from accounting.records.documents import fields, integer, text
+from accounting.records.documents import Sha256, text, typed
 from accounting.records.entries import EntryKind, event_of, record
-from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
-
-_FLAGS = ("frozen", "rolled_back", "undivided")
+from accounting.records.filters import CostField, FilterField
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,14 @@ class LedgerState:
     undivided : a live charge is that of a session that took the whole budget, so no part of it is returned
     """
 
-    filter: Filter
-    spent: Cost
-    charges: int
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    filter: FilterField
+    spent: CostField
+    charges: Annotated[int, Field(ge=0, le=MOST_ENTRIES)]
     whole: bool
-    sequence: int
-    head: str
+    sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+    head: Sha256
     frozen: bool = False
     rolled_back: bool = False
     undivided: bool = False
@@ -65,36 +67,25 @@ class LedgerState:
 
     def to_json(self) -> dict[str, Any]:
         """Return `{filter, spent, charges, whole, sequence, head}`, and of the other fields those that are true."""
-        document = {
-            "filter": filter_to_json(self.filter),
-            "spent": cost_to_json(self.spent),
-            "charges": self.charges,
-            "whole": self.whole,
-            "sequence": self.sequence,
-            "head": self.head,
-        }
-        return document | {flag: True for flag in _FLAGS if getattr(self, flag)}
+        document: dict[str, Any] = _STATE.dump_python(self, exclude_defaults=True)
+        return document
 
     @staticmethod
     def from_json(document: Any) -> "LedgerState":
         """Return the state that `to_json` wrote; `CodecError` for anything else."""
-        keys = ("filter", "spent", "charges", "whole", "sequence", "head")
-        node = dict.fromkeys(_FLAGS, False) | fields(document, keys, "a ledger state", optional=_FLAGS)
-        rule = filter_from_json(node["filter"])
-        spent = cost_from_json(node["spent"])
-        charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
-        if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
+        state = typed(_STATE, document, "a ledger state")
+        if len(state.spent) != len(state.filter.thresholds) or not _consistent(
+            state.filter, state.spent, state.charges
+        ):
             raise CodecError("spent must be the sum of the live charges")
-        if not isinstance(node["whole"], bool) or (node["whole"] and charges != 1):
-            raise CodecError("whole must be true or false, and true only with a single live charge")
-        flags = [node[flag] for flag in _FLAGS]
-        if not all(isinstance(flag, bool) for flag in flags):
-            raise CodecError("frozen, rolled_back and undivided must be true or false")
-        if flags[-1] and not charges:
+        if state.whole and state.charges != 1:
+            raise CodecError("whole must be true only with a single live charge")
+        if state.undivided and not state.charges:
             raise CodecError("undivided must be true only with a live charge")
-        sequence = integer(node["sequence"], 1, MOST_ENTRIES, "sequence")
-        head = text(node["head"], "head", 64)
-        return LedgerState(rule, spent, charges, node["whole"], sequence, head, *flags)
+        return state
+
+
+_STATE = TypeAdapter(LedgerState)
 
 
 def advance(state: LedgerState | None, event: events.LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
@@ -164,9 +155,9 @@ def share(state: LedgerState, cost: Cost) -> float:
 
 
 def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
-    """Return the state after an event, still at the last entry before it; raises as `advance`.
+    """Return the state after an event, without an entry for it, so still at the last entry before; raise as `advance`.
 
-    A verifier that has hashed an entry already compares it with `described` instead of hashing it again.
+    A verifier has the entry already. It compares that with `described`, and hashes no new one.
     """
     if isinstance(event, events.Opened):
         if state is not None:
@@ -271,9 +262,9 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
 def _settle(state: LedgerState, end: events.Settled) -> LedgerState:
     """Return the state after a session, whose charge keeps at least a unit of each threshold if it had an answer.
 
-    A session that took the whole budget has no other live charges beside it than outside ones, which are not refunded.
-    So every end of a session with a refund is its end. The caller knows a session's own charge and plan, and
-    `accounting.records.replay` checks the refund against them.
+    If a session took the whole budget, all other live charges are outside ones, which are never refunded. So a refund
+    can only be that session's. The caller knows a session's own charge and plan, and `accounting.records.replay` checks
+    the refund against them.
     """
     if state.charges == 0 or end.whole != state.whole:
         raise LedgerInvalid("no such session is charged")

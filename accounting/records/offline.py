@@ -11,13 +11,12 @@ from typing import Any
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.plan import AbstractComposition
-from accounting.privacy import Unit
-from accounting.records.chain import Entry, Head, verify_whole
+from accounting.records.chain import Entry, Head, check_heads
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json, event_to_json
 from accounting.records.receipt import Receipt, Verification, plan_of, verify
-from accounting.records.recomputation import recompute_session, session_plan_of
+from accounting.records.recomputation import recompute_session, records_of, session_plan_of
 from accounting.records.replay import replay
 from accounting.records.sessions import SessionPlan, plan_from_json, plan_to_json
 from accounting.records.signing import Jwks
@@ -36,8 +35,10 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
         with another unit, an external charge is less than the cost of its event, a session's charge is less than the
         cost of its plan, or, after its refund, of its recorded part; or a planned event does not fit the dataset.
     """
-    verify_whole(entries, heads)
+    if not entries or entries[0].sequence != 1:
+        raise LedgerInvalid("the chain must begin with its first entry")
     state = replay(entries)
+    check_heads(entries, heads)
     _check_prices(entries)
     return state
 
@@ -93,7 +94,7 @@ def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged less than the receipt states"
     if any(charge.body.get(name, value) != value for name, value in names.items()):
         return "the ledger charged another analyst, dataset or method"
-    if _is_another(stated.get("share"), charge.body.get("share")):
+    if _differ(stated.get("share"), charge.body.get("share")):
         return "the ledger charged another share of the budget"
     if not _has_profile(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
@@ -118,12 +119,12 @@ def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     charged = reserved.body.get("share")
     if any(refund):
         charged = share(replay(ledger[: settled.sequence]), _less(cost_from_json(reserved.body["cost"]), refund))
-    if _is_another(stated.get("share"), charged):
+    if _differ(stated.get("share"), charged):
         return "the ledger charged another share of the budget"
     return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
 
 
-def _is_another(stated: float | None, charged: float | None) -> bool:
+def _differ(stated: float | None, charged: float | None) -> bool:
     """Return whether both shares are known and differ."""
     return None not in (stated, charged) and stated != charged
 
@@ -142,20 +143,15 @@ def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:
 
 def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:
     """Return whether the ledger has the receipt's dataset, with the same number of records and relation."""
-    registrations = (ledger[0].body | e.body for e in ledger if e.kind in ("opened", "joined"))
-    body = next((body for body in registrations if body["dataset"] == stated["dataset"]), {})
-    return bool(body) and _protected(body) == _protected(stated)
+    body = _registration(ledger, stated["dataset"])
+    is_same = bool(body) and body["neighbors"] == stated["neighbors"]
+    return is_same and records_of(body) == records_of(stated)
 
 
-def _protected(fields: dict[str, Any]) -> tuple[str, Unit, int | None]:
-    """Return the relation, the unit and n of a registration or a receipt."""
-    unit = _unit(fields)
-    return fields["neighbors"], unit, fields.get(f"{unit.name}s")
-
-
-def _unit(fields: dict[str, Any]) -> Unit:
-    """Return the unit of a registration or a receipt; rows if it names none."""
-    return Unit(**fields.get("unit", {}))
+def _registration(ledger: Sequence[Entry], dataset: str) -> dict[str, Any]:
+    """Return the body of a dataset's registration, with the neighbors of its ledger; empty if it is not registered."""
+    bodies = (ledger[0].body | entry.body for entry in ledger if entry.kind in ("opened", "joined"))
+    return next((body for body in bodies if body["dataset"] == dataset), {})
 
 
 def _check_prices(ledger: Sequence[Entry]) -> None:
@@ -165,7 +161,7 @@ def _check_prices(ledger: Sequence[Entry]) -> None:
     for entry in ledger:
         if entry.kind == "promised":
             rule = filter_from_json(entry.body["filter"])
-        elif entry.kind == "joined" and _unit(entry.body) != _unit(ledger[0].body):
+        elif entry.kind == "joined" and records_of(entry.body)[1] != records_of(ledger[0].body)[1]:
             raise LedgerInvalid(f"entry {entry.sequence} joins records of another unit than the ledger opened with")
         elif entry.kind == "external" and not _pays(rule, cost_from_json(entry.body["cost"]), _outside(ledger, entry)):
             raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
@@ -184,12 +180,12 @@ def _check_prices(ledger: Sequence[Entry]) -> None:
 
 
 def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
-    """Return the plan of a reservation, which fits the records of its dataset and keeps the guarantee it states."""
+    """Return the plan of a reservation; `LedgerInvalid` unless it fits its dataset and keeps the stated guarantee."""
     try:
         plan = plan_from_json(entry.body["plan"], ledger[0].body["neighbors"])
     except CodecError as error:
         raise LedgerInvalid(f"entry {entry.sequence} states no plan of a session") from error
-    if plan.misfit(*_records(ledger, entry.body["dataset"])) is not None:
+    if plan.misfit(*records_of(_registration(ledger, entry.body["dataset"]))) is not None:
         raise LedgerInvalid(f"entry {entry.sequence} plans an event that does not fit the records of its dataset")
     if entry.body["whole"]:
         stated = entry.body["epsilon"]
@@ -197,14 +193,6 @@ def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
         if recomputed is None or not recomputed.is_within(stated):
             raise LedgerInvalid(f"entry {entry.sequence} took the whole budget for a plan that costs more")
     return plan
-
-
-def _records(ledger: Sequence[Entry], dataset: str) -> tuple[int, Unit]:
-    """Return the number of records of a dataset of the ledger, and their unit."""
-    registrations = (entry.body for entry in ledger if entry.kind in ("opened", "joined"))
-    body = next(body for body in registrations if body["dataset"] == dataset)
-    unit = _unit(body)
-    return body[f"{unit.name}s"], unit
 
 
 def _less(cost: Cost, refund: Cost) -> Cost:

@@ -209,7 +209,7 @@ def counted(event: OutsideEvent) -> tuple[tuple[Single, int], ...]:
 
 
 def interleaved(single: Single, relation: Relation) -> Curves:
-    """Return the cost of one use between whose answers there may be any others: without sampling in its mu."""
+    """Return the cost of one use if other answers may come between its own. Its mu is the one without sampling."""
     curves = single.curves(relation)
     return Curves(curves.rdp, curves.gdp_bound, curves.gdp_bound, curves.pure)
 

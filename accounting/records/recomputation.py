@@ -26,7 +26,6 @@ class Recomputation:
 
     epsilon: float
     accountant: str
-    accountant_version: str
     charged_epsilon: float | None = None
 
     def is_within(self, stated: float) -> bool:
@@ -59,7 +58,7 @@ def recompute(receipt: Receipt) -> Recomputation:
         _check_records(receipt, run)
     if not _is_same(receipt["event"], plan.event()):
         raise ReceiptInvalid("event: the queries and the event tree differ, but the tree must follow from the queries")
-    best = _least(plan, receipt["epsilon"], receipt["delta"])
+    best = recompute_plan(plan, receipt["epsilon"], receipt["delta"])
     if best is None:
         raise ReceiptInvalid("queries: no accountant covers these queries at this delta")
     return best
@@ -77,7 +76,7 @@ def session_plan_of(receipt: Receipt) -> "SessionPlan":
         plan = plan_from_json(planned, receipt["neighbors"])
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
-    if plan.misfit(*_records(receipt)) is not None:
+    if plan.misfit(*records_of(receipt)) is not None:
         raise ReceiptInvalid("plan: an event assumes another number of records than the receipt states")
     return plan
 
@@ -107,12 +106,14 @@ def recompute_session(
         sums = plan_epsilon(plan, delta)
     except AccountingError:
         return None
-    best = Recomputation(sums.epsilon, sums.accountant, sums.accountant_version)
+    best = Recomputation(sums.epsilon, sums.accountant)
     queries = None if sums_only else plan.queries()
-    return best if queries is None else _least(queries, stated, delta, best)
+    return best if queries is None else recompute_plan(queries, stated, delta, best)
 
 
-def _least(plan: "Plan", stated: float, delta: float, best: Recomputation | None = None) -> Recomputation | None:
+def recompute_plan(
+    plan: "Plan", stated: float, delta: float, best: Recomputation | None = None
+) -> Recomputation | None:
     """Return the first bound of the accountants within the stated epsilon, or the smallest; None if there is none."""
     from accounting.accountants import ACCOUNTANTS, PldAccountant
     from accounting.accountants.tight import VERIFIED_ERROR_SHARE
@@ -128,7 +129,7 @@ def _least(plan: "Plan", stated: float, delta: float, best: Recomputation | None
             break
         epsilon = _certified(accountant, plan, delta)
         if epsilon is not None and (best is None or epsilon < best.epsilon):
-            best = Recomputation(epsilon, accountant.name, accountant.version)
+            best = Recomputation(epsilon, accountant.name)
     return best
 
 
@@ -145,7 +146,7 @@ def plan_of(receipt: Receipt) -> "Plan":
 
 def _check_records(receipt: Receipt, plan: "Plan") -> None:
     """Raise `ReceiptInvalid` unless every mechanism fits the records that the receipt states."""
-    n, unit = _records(receipt)
+    n, unit = records_of(receipt)
     misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
     if misfits:
         raise ReceiptInvalid(
@@ -154,9 +155,10 @@ def _check_records(receipt: Receipt, plan: "Plan") -> None:
         )
 
 
-def _records(receipt: Receipt) -> tuple[int, Unit]:
-    """Return n and the unit that the receipt states."""
-    return receipt.get("rows") or receipt.get("persons") or 0, Unit(**receipt.get("unit", {}))
+def records_of(stated: dict[str, Any]) -> tuple[int, Unit]:
+    """Return n and the unit that a receipt states, or the body of a registration; rows if it names no unit."""
+    unit = Unit(**stated.get("unit", {}))
+    return stated[f"{unit.name}s"], unit
 
 
 def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
@@ -202,7 +204,7 @@ def _is_same(value: Any, derived: Any) -> bool:
 def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:
     """Return the certified epsilon, or None if the accountant does not cover the plan."""
     try:
-        epsilon = accountant.epsilon(plan, delta) if accountant.supports(plan, delta) else math.inf
+        epsilon = accountant.epsilon(plan, delta)
     except (AccountingError, ArithmeticError, ValueError):  # multipliers far from those of any plan
         return None
     return epsilon if math.isfinite(epsilon) else None

@@ -5,22 +5,23 @@ A replay begins at the first entry, or at a checkpoint: the document of a replay
 
 import operator
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, assert_never
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, assert_never
 
-from pydantic import TypeAdapter
+from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost
 from accounting.records import events
 from accounting.records.chain import GENESIS, Entry, Head
-from accounting.records.documents import fields, text, typed
+from accounting.records.documents import Sha256, Text, typed
 from accounting.records.entries import event_of
-from accounting.records.filters import cost_from_json, cost_to_json
+from accounting.records.filters import CostField
 from accounting.records.ledger import LedgerState, described, step
 
-_VERSION = 3  # of the checkpoint document; a document of another version is not read
-_OPEN = ("charged", "started")  # stages in which a job may still take a step
+_Stage = Literal["charged", "started", "ended"]
+_Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+_COUNTS: TypeAdapter[tuple[int, ...]] = TypeAdapter(_Counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +40,38 @@ class Member:
     session_rule: events.SessionPolicy | None = None
 
 
-_MEMBERS = TypeAdapter(dict[str, Member])
-
-
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session: its charge, and the number of uses of each event of its plan.
+    """An open session: its charge, and the number of uses of each event of its plan.
 
     Parameters
     ----------
     is_refundable : the rule of its dataset allowed refunds when it was reserved
-    is_open : it has not ended
     """
 
-    cost: Cost
-    counts: tuple[int, ...]
-    is_refundable: bool = True
-    is_open: bool = True
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    cost: CostField
+    counts: _Counts
+    is_refundable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    """The document of a replay: its attributes, and the jobs and sessions that are open."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    version: Literal[4]  # a document of another version is not read
+    state: Annotated[LedgerState, PlainValidator(LedgerState.from_json), PlainSerializer(LedgerState.to_json)]
+    opened: Text
+    opening: Sha256
+    datasets: dict[str, Member]
+    jobs: dict[str, tuple[_Stage, CostField]]
+    sessions: dict[str, _Session]
+
+
+_CHECKPOINT = TypeAdapter(_Checkpoint)
 
 
 def replay(entries: Iterable[Entry]) -> LedgerState:
@@ -86,8 +102,8 @@ class Replay:
         self.opened = ""  # the dataset of the first entry
         self.opening = ""  # the hash of the first entry
         self.datasets: dict[str, Member] = {}
-        self._jobs: dict[str, tuple[str, Cost]] = {}
-        self._sessions: dict[str, _Session] = {}
+        self._jobs: dict[str, tuple[_Stage, Cost]] = {}
+        self._sessions: dict[str, _Session | None] = {}  # None if it has ended
 
     @property
     def sequence(self) -> int:
@@ -116,42 +132,27 @@ class Replay:
 
         Ended jobs and sessions are left out, because none of them may take another step. Only a replay from the first
         entry detects that one is charged again after it ended. From a checkpoint on, such a charge counts like any
-        other. `sessions` is left out if none is open.
+        other.
         """
         if self.state is None:
             raise LedgerInvalid("a ledger must have an entry")
-        jobs = {job: [stage, cost_to_json(cost)] for job, (stage, cost) in self._jobs.items() if stage in _OPEN}
-        sessions = {
-            name: {"cost": cost_to_json(session.cost), "counts": list(session.counts)}
-            | ({} if session.is_refundable else {"is_refundable": False})
-            for name, session in self._sessions.items()
-            if session.is_open
-        }
-        document = {
-            "version": _VERSION,
-            "state": self.state.to_json(),
-            "opened": self.opened,
-            "opening": self.opening,
-            "datasets": {dataset: asdict(member) for dataset, member in self.datasets.items()},
-            "jobs": jobs,
-        }
-        return document | {"sessions": sessions} if sessions else document
+        jobs = {job: step for job, step in self._jobs.items() if step[0] != "ended"}
+        sessions = {name: session for name, session in self._sessions.items() if session is not None}
+        checkpoint = _Checkpoint(4, self.state, self.opened, self.opening, self.datasets, jobs, sessions)
+        document: dict[str, Any] = _CHECKPOINT.dump_python(checkpoint, mode="json")
+        return document
 
     @staticmethod
     def from_json(document: Any) -> "Replay":
         """Return the replay that `to_json` wrote; `CodecError` for anything else."""
-        keys = ("version", "state", "opened", "opening", "datasets", "jobs")
-        node = {"sessions": {}} | fields(document, keys, "a checkpoint", optional=("sessions",))
-        if node["version"] != _VERSION:
-            raise CodecError(f"a checkpoint's version must be {_VERSION}")
+        checkpoint = typed(_CHECKPOINT, document, "a checkpoint")
         replayed = Replay()
-        replayed.state = LedgerState.from_json(node["state"])
-        replayed.opened = text(node["opened"], "opened")
-        replayed.opening = text(node["opening"], "opening", 64)
-        replayed.datasets = typed(_MEMBERS, node["datasets"], "datasets")
-        for job, (stage, cost) in _stages(node["jobs"]):
-            replayed._jobs[job] = (stage, cost_from_json(cost))
-        replayed._sessions = _open_sessions(node["sessions"])
+        replayed.state = checkpoint.state
+        replayed.opened = checkpoint.opened
+        replayed.opening = checkpoint.opening
+        replayed.datasets = checkpoint.datasets
+        replayed._jobs = checkpoint.jobs
+        replayed._sessions = {**checkpoint.sessions}
         return replayed
 
     def _follow(self, entry: Entry) -> None:
@@ -222,53 +223,19 @@ def _follows(entry: Entry, head: Head) -> bool:
         return False
 
 
-def _stages(document: Any) -> list[tuple[str, list[Any]]]:
-    """Return the items of an object whose values are lists of a job's stage and its cost."""
-    if not isinstance(document, dict):
-        raise CodecError("jobs of a checkpoint must be an object")
-    for value in document.values():
-        if not isinstance(value, list) or len(value) != 2 or value[0] not in _OPEN:
-            raise CodecError("a job of a checkpoint must be a list of its stage and its cost")
-    return list(document.items())
-
-
-def _open_sessions(document: Any) -> dict[str, _Session]:
-    """Return the open sessions of a checkpoint, by their ids."""
-    if not isinstance(document, dict):
-        raise CodecError("sessions of a checkpoint must be an object")
-    return {name: _open_session(node) for name, node in document.items()}
-
-
-def _open_session(document: Any) -> _Session:
-    keys = ("cost", "counts")
-    node = {"is_refundable": True} | fields(document, keys, "a session", optional=("is_refundable",))
-    if not isinstance(node["is_refundable"], bool):
-        raise CodecError("is_refundable of a session must be true or false")
-    return _Session(cost_from_json(node["cost"]), _counts(node["counts"]), node["is_refundable"])
-
-
-def _counts(document: Any) -> tuple[int, ...]:
-    """Return numbers of uses; `CodecError` unless they are a list of positive integers that is not empty."""
-    if not isinstance(document, list) or not document or not all(type(k) is int and k > 0 for k in document):
-        raise CodecError("counts of a session must be a list of positive integers")
-    return tuple(document)
-
-
-def _reserve(sessions: dict[str, _Session], event: events.Reserved, rule: events.SessionPolicy | None) -> bool:
+def _reserve(sessions: dict[str, _Session | None], event: events.Reserved, rule: events.SessionPolicy | None) -> bool:
     """Add a session. Return whether it is new and the rule of its dataset allows it."""
     is_new = event.session not in sessions
-    counts = _counts([planned["count"] for planned in event.plan])
+    counts = typed(_COUNTS, [planned["count"] for planned in event.plan], "counts of a session")
     sessions[event.session] = _Session(event.cost, counts, is_refundable=rule != "no_refund")
     return is_new and rule != "refused"
 
 
-def _settle(sessions: dict[str, _Session], event: events.Settled) -> bool:
+def _settle(sessions: dict[str, _Session | None], event: events.Settled) -> bool:
     """End a session. Return whether it was open and may end like this."""
     session = sessions.get(event.session)
-    if session is None or not session.is_open:
-        return False
-    sessions[event.session] = replace(session, is_open=False)
-    return _is_end(session, event)
+    sessions[event.session] = None
+    return session is not None and _is_end(session, event)
 
 
 def _is_end(session: _Session, end: events.Settled) -> bool:
@@ -286,18 +253,21 @@ def _is_end(session: _Session, end: events.Settled) -> bool:
     return all(r < c or r == c == 0 for r, c in zip(end.refund, session.cost, strict=True))
 
 
-def _follow_job(jobs: dict[str, tuple[str, Cost]], event: events.JobEvent) -> bool:
-    stage, charged = jobs.get(event.job, ("new", ()))
+def _follow_job(jobs: dict[str, tuple[_Stage, Cost]], event: events.JobEvent) -> bool:
+    """Record the next step of a job. Return whether it may take this step."""
+    stage, charged = jobs.get(event.job, (None, ()))
     match event:
         case events.Charged(cost=cost):
-            allowed, stage, charged = stage == "new", "charged", cost
+            jobs[event.job] = ("charged", cost)
+            return stage is None
         case events.Refunded(cost=cost):
-            allowed, stage = stage == "charged" and cost == charged, "ended"
+            jobs[event.job] = ("ended", charged)
+            return stage == "charged" and cost == charged
         case events.Started():
-            allowed, stage = stage in ("charged", "started"), "started"
+            jobs[event.job] = ("started", charged)
+            return stage in ("charged", "started")
         case events.Released() | events.Failed() | events.Cancelled():
-            allowed, stage = stage == "started", "ended"
+            jobs[event.job] = ("ended", charged)
+            return stage == "started"
         case _:
             assert_never(event)
-    jobs[event.job] = (stage, charged)
-    return allowed

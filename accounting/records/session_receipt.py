@@ -80,7 +80,7 @@ def build(end: SessionEnd) -> Receipt:
 def charged_epsilon(certificate: Certificate, charged: SessionPlan) -> float:
     """Return the epsilon of the charged part alone, if the number of its uses had been fixed in advance.
 
-    It is a gauge and not a guarantee, unless the answers did not decide when the program stopped. The guarantee is the
-    certificate of the whole plan.
+    It is a guarantee only if the answers did not decide when the program stopped. Otherwise it is a gauge, and the
+    guarantee is the certificate of the whole plan.
     """
     return min(certificate.epsilon, plan_epsilon(charged, certificate.delta).epsilon)

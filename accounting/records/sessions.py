@@ -109,21 +109,8 @@ class Certificate:
     accountant_version: str
 
 
-def session_cost(rule: Filter, plan: SessionPlan) -> Cost:
-    """Return the cost of all uses of a plan, which is reserved; the slack's coordinate is 0.
-
-    Raises
-    ------
-    FilterMismatch
-        if an event has no curve in the filter's currency, such as Gaussian noise under `pure`.
-    BudgetExhausted
-        if the cost is larger than any budget.
-    """
-    return rule.cost(plan)
-
-
 def recorded_cost(rule: Filter, plan: SessionPlan, recorded: Sequence[int]) -> Cost:
-    """Return the cost of the recorded uses of a plan; 0 if there are none. Raises as `SessionPlan.recorded`."""
+    """Return the cost of the recorded uses of a plan; 0 if there are none. Raise as `SessionPlan.recorded`."""
     part = plan.recorded(recorded)
     return rule.cost(part) if part.events else rule.zero_cost
 
@@ -146,7 +133,7 @@ def refund(rule: Filter, cost: Cost, plan: SessionPlan, recorded: Sequence[int],
     used = recorded_cost(rule, plan, recorded)
     if whole and any(recorded):
         return rule.zero_cost
-    # An update of this service may price the recorded part a unit higher than the plan was. The plan's price holds.
+    # A later version of this service may price the recorded part one unit above the whole plan. The paid price holds.
     return tuple(max(0, c - u) for c, u in zip(rule.vector(cost), used, strict=True))
 
 

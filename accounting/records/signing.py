@@ -81,7 +81,8 @@ def rotate_key(path: Path) -> SigningKey:
     ReceiptInvalid
         if the file has no key of this service, or as many keys as a verifier reads. `OSError` if there is no file.
     """
-    with _locked(path.parent):
+    with _opened(path.parent) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         old = read_key(path)
         if len(old.retired) + 2 > _MOST_KEYS:
             raise ReceiptInvalid(f"the key file holds {_MOST_KEYS} keys already, and verifiers read no more")
@@ -118,7 +119,7 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
     ReceiptInvalid
         if the signature is not such a JWS, the document has no canonical form, or `trusted` is not a JWK Set.
     """
-    kid = _kid(signature, kind)
+    kid = named_key(signature, kind)
     try:
         payload = canonical(document)
     except CodecError as error:
@@ -137,21 +138,29 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
     return "no trusted key made this signature"
 
 
-def named_key(signature: Any) -> str:
-    """Return the thumbprint of the key that a receipt's signature names, which `check_json` verifies.
+def named_key(signature: Any, kind: Kind = RECEIPT) -> str:
+    """Return the thumbprint of the key that a signature names, which `check_json` verifies.
 
     Raises
     ------
     ReceiptInvalid
-        if it is not a signature of a receipt.
+        if it is not a signature of this kind.
     """
-    return _kid(signature, RECEIPT)
+    if not isinstance(signature, str) or len(signature) > 2 * MOST_PAYLOAD_BYTES or signature.count(".") != 2:
+        raise ReceiptInvalid("the signature must be a compact JWS")
+    try:
+        header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
+    except ValueError as error:  # of base64, of UTF-8, and CodecError
+        raise ReceiptInvalid("the signature's header must have alg, kid and typ, and nothing else") from error
+    if header["alg"] != ALGORITHM or header["typ"] != kind or not isinstance(header["kid"], str):
+        raise ReceiptInvalid(f'the signature\'s header must have alg "{ALGORITHM}" and typ "{kind}"')
+    return str(header["kid"])
 
 
 def sign_message(message: bytes, key: SigningKey) -> bytes:
-    """Return the Ed25519 signature of a message with two full stops or more, so that it is not valid for a JWS.
+    """Return the Ed25519 signature of a message that has two full stops or more.
 
-    The signed part of a JWS has exactly one full stop.
+    The signed part of a JWS has exactly one full stop, so this signature is never valid for a JWS.
 
     Raises
     ------
@@ -176,18 +185,6 @@ def signed_by(message: bytes, signature: bytes, trusted: Any) -> bool:
     return False
 
 
-def _kid(signature: Any, kind: Kind) -> str:
-    if not isinstance(signature, str) or len(signature) > 2 * MOST_PAYLOAD_BYTES or signature.count(".") != 2:
-        raise ReceiptInvalid("the signature must be a compact JWS")
-    try:
-        header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
-    except ValueError as error:  # of base64, of UTF-8, and CodecError
-        raise ReceiptInvalid("the signature's header must have alg, kid and typ, and nothing else") from error
-    if header["alg"] != ALGORITHM or header["typ"] != kind or not isinstance(header["kid"], str):
-        raise ReceiptInvalid(f'the signature\'s header must have alg "{ALGORITHM}" and typ "{kind}"')
-    return str(header["kid"])
-
-
 def _key_list(document: Any) -> list[dict[str, Any]]:
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list) or len(keys) > _MOST_KEYS or not all(isinstance(key, dict) for key in keys):
@@ -208,17 +205,17 @@ def _export(key: OKPKey, private: bool = False) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _opened(folder: Path) -> Iterator[int]:
+    """Yield a descriptor of a folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
 def _write(path: Path, key: SigningKey, replacing: bool) -> None:
-    """Write the key to a synced file of mode 0600, then give it the name; an old file stays without `replacing`."""
+    """Write the key to a synced file of mode 0600, then rename that to `path`; unless `replacing`, keep an old file."""
     document = {"keys": [_export(key.private, private=True), *(_export(k) for k in key.retired)]}
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -234,8 +231,5 @@ def _write(path: Path, key: SigningKey, replacing: bool) -> None:
         pass  # another process was first, and its key is used
     finally:
         Path(temporary).unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
+    with _opened(path.parent) as folder:
         os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -11,9 +11,8 @@ from accounting.records.chain import MOST_ENTRIES
 from accounting.records.documents import Sha256, Text, canonical, text, typed
 
 Receipt = dict[str, Any]
-ASSERTED: Literal["asserted by the analyst's program, not observed by this service"] = (
-    "asserted by the analyst's program, not observed by this service"
-)
+_Asserted = Literal["asserted by the analyst's program, not observed by this service"]
+ASSERTED: _Asserted = "asserted by the analyst's program, not observed by this service"
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _MOST_PLANNED, _LARGEST_EPSILON = 64, 1e9  # of a session's plan
 
@@ -144,7 +143,7 @@ class SessionStatement(_Common):
     title: Text | None = None
     state: Literal["closed", "expired"]
     plan: Annotated[list[PlannedUses], Field(min_length=1, max_length=_MOST_PLANNED)]
-    asserted: Literal["asserted by the analyst's program, not observed by this service"]
+    asserted: _Asserted
     epsilon: Annotated[float, Field(ge=0, le=_LARGEST_EPSILON)]
     charged: Literal["plan", "recorded"]
     charged_epsilon: Annotated[float, Field(ge=0, le=_LARGEST_EPSILON)]

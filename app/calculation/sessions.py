@@ -5,7 +5,7 @@ from typing import Literal
 
 from accounting.errors import BudgetExhausted
 from accounting.filter import Cost, Filter
-from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, refund, session_cost
+from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, refund
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,6 @@ def price_refund(question: PriceRefund) -> PricedRefund:
 
 def _cost(rule: Filter, plan: SessionPlan) -> Cost | None:
     try:
-        return session_cost(rule, plan)
+        return rule.cost(plan)
     except BudgetExhausted:
         return None

@@ -63,7 +63,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
         store.refuse_name(connection, spec.name)
         families.find(connection, spec)
         if spec.holdout is not None:
-            store.refuse_name(connection, spec.kept_out.name)
+            store.refuse_name(connection, spec.holdout_spec.name)
     dataset_id = new_id("ds")
     if upload.file is None:
         parts = [_elsewhere(spec, dataset_id)]
@@ -204,7 +204,7 @@ def _parts(spec: DatasetSpec, dataset_id: str, folder: Path, n: int, content: st
         return [_Part(dataset_id, spec, folder, n, content)]
     out = holdout.count(n, spec.holdout)
     content_out = hashlib.sha256(canonical({"holdout_of": content})).hexdigest()
-    part = _Part(new_id("ds"), spec.kept_out, holdout.kept_out_folder(folder), out, content_out, dataset_id)
+    part = _Part(new_id("ds"), spec.holdout_spec, holdout.kept_out_folder(folder), out, content_out, dataset_id)
     return [_Part(dataset_id, spec, folder, n - out, content), part]
 
 

@@ -60,7 +60,7 @@ class AsyncClient:
     token : the bearer token; if both url and token are None, PURSE_TOKEN. Without a token, public routes work only
     transport : a transport of httpx, to reach the service without a network
     timeout : seconds without data after which a request fails; an upload may take longer
-    driver : carries the requests in place of all of the above
+    driver : carries the requests; the other parameters are then not used
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class AsyncClient:
         delta: float | None = None,
         **options: Unpack[ForecastOptions],
     ) -> Forecast:
-        """Return the accuracy to expect at each epsilon. The job runs many times on a public twin; reads no data.
+        """Return the expected accuracy at each epsilon, from many runs of the job on a public twin; reads no data.
 
         Parameters
         ----------
@@ -153,12 +153,12 @@ class AsyncClient:
     async def ledger(
         self, dataset: Dataset | str, *, analyst: str | None = None, kind: str | None = None, order: Order = "asc"
     ) -> list[LedgerEntry]:
-        """Return the entries of a dataset's hash chain from the first on; all, or those of one analyst or kind."""
+        """Return the entries of a dataset's ledger in order: all, or those of one analyst or kind."""
         path = await self._sender.dataset_path(dataset, "ledger")
         return await self._sender.all(path, Page[LedgerEntry], analyst=analyst, kind=kind, order=order)
 
     async def ledger_head(self, dataset: Dataset | str) -> LedgerHead:
-        """Return the signed head of the chain. Keep it: a later ledger that lacks it was cut or rewritten."""
+        """Return the signed head of the ledger. Keep it: a later ledger that lacks it was cut or rewritten."""
         return await self._sender.send(get(await self._sender.dataset_path(dataset, "ledger", "head"), LedgerHead))
 
     async def keys(self) -> KeySet:
@@ -173,7 +173,7 @@ class AsyncClient:
         return predict(model, rows)
 
     async def verify(self, receipt: Receipt) -> VerificationReport:
-        """Return what the server finds: the signature, the recomputed epsilon, and the release in its ledger."""
+        """Return the server's check of the signature, the recomputed epsilon, and the release in its ledger."""
         call = post(api_path("receipts", "verify"), receipt.document, VerificationReport, repeatable=True)
         return await self._sender.send(call)
 
@@ -182,7 +182,7 @@ class AsyncClient:
         return await self._sender.send(Call("GET", "/metrics", bytes.decode, repeatable=True))
 
     async def ready(self) -> None:
-        """Return if the server accepts jobs. Raise the `ProblemError` not_ready if it does not yet."""
+        """Raise the `ProblemError` not_ready if the server does not accept jobs yet."""
         await self._sender.send(Call("GET", "/health/ready", ignore))
 
 
@@ -208,7 +208,7 @@ class AsyncTokens:
         return await self._sender.send(post(api_path("tokens"), request, NewToken))
 
     async def rotate(self, token: str) -> NewToken:
-        """Replace a token's secret; the old one ends now."""
+        """Replace a token's secret. The old secret is invalid from now on."""
         return await self._sender.send(act("POST", api_path("tokens", token, "rotate"), NewToken))
 
     async def list(
@@ -218,7 +218,7 @@ class AsyncTokens:
         return await self._sender.all(api_path("tokens"), Page[Token], name=name, role=role, order=order)
 
     async def revoke(self, token: str) -> None:
-        """Make a token invalid for good."""
+        """Make a token permanently invalid."""
         await self._sender.send(delete(api_path("tokens", token)))
 
 
@@ -259,5 +259,5 @@ def http_settings(url: str | None, token: str | None, timeout: float) -> dict[st
 
 
 def certificates(url: str) -> ssl.SSLContext | bool:
-    """Return the certificates to accept: the usual ones for https; none, unread, for http, which shows none."""
+    """Return httpx's `verify`: the usual certificates for https, and an empty context for http, which needs none."""
     return httpx.URL(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -30,7 +30,7 @@ class AsyncDatasets:
         """Register a CSV or Parquet file under the declaration `spec`; a large one is sent in parts.
 
         A frame of pandas, Polars or Arrow is sent as a CSV file in the declaration's dialect, and so is a sheet of an
-        Excel workbook. Keep the `report` of the response, which describes the file's values: the server does not.
+        Excel workbook. The `report` of the response describes the file's values. Keep it, because the server does not.
 
         Parameters
         ----------
@@ -91,13 +91,13 @@ class AsyncDatasets:
     async def twin(
         self, dataset: Dataset | str, *, rows: int = 1000, number: int = 0, source: TwinSource | None = None
     ) -> Twin:
-        """Return made-up rows to try code on, as a CSV file in the declared dialect; reads no data.
+        """Return synthetic rows for trying out code, as a CSV file in the declared dialect; reads no data.
 
         The result is bytes; its `to_frame()` is a frame of pandas.
 
         Parameters
         ----------
-        number : which twin to draw: the same number gives the same rows
+        number : number of the twin; the same number gives the same rows
         source : "sample" draws from the public sample that the steward attached, "profile" from the latest released
             profile, "declaration" from the declaration. By default the first of these that exists
         """
@@ -154,7 +154,7 @@ class AsyncDatasets:
         return await self._sender.all(path, Page[Grant], order=order)
 
     async def revoke(self, dataset: Dataset | str, analyst: str) -> None:
-        """Hide the dataset from the analyst, who keeps own jobs and their releases."""
+        """Hide the dataset from the analyst, whose own jobs and their releases stay visible."""
         await self._sender.send(delete(await self._sender.dataset_path(dataset, "grants", analyst)))
 
     @completed
@@ -185,7 +185,7 @@ class AsyncDatasets:
         Parameters
         ----------
         event : such as `{"type": "GaussianDpEvent", "noise_multiplier": 12.0}`
-        exceeds : if true, record it although it exceeds the budget, which freezes the ledger
+        exceeds : if true, record the charge also if it exceeds the budget. The ledger is then frozen
         """
         body = {"label": label, "event": event, "exceeds": exceeds}
         path = await self._sender.dataset_path(dataset, "charges")
@@ -213,5 +213,5 @@ class AsyncDatasets:
         return await self._sender.send(calls.replace("PATCH", path, changes, Dataset))
 
     async def erase(self, dataset: Dataset | str) -> Dataset:
-        """End the dataset's jobs and delete its values. The response's `data` says whether the ledger was kept."""
+        """End the dataset's jobs and delete its values. The response's `data` states whether the ledger was kept."""
         return await self._sender.send(act("DELETE", await self._sender.dataset_path(dataset), Dataset))

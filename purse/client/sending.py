@@ -103,7 +103,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError("a coroutine over a blocking driver waited for an event loop, which blocking code must not")
+    raise RuntimeError(
+        "a coroutine over a blocking driver waited for an event loop. Only coroutines of this client can be run"
+    )
 
 
 def each(items: AsyncGenerator[T]) -> Iterator[T]:
@@ -133,7 +135,7 @@ class Sender:
     driver: Driver
 
     async def send(self, call: Call[T]) -> T:
-        """Send one call, if need be several times, and return its document."""
+        """Send one call, several times if it fails and is repeatable, and return its document."""
         delay, attempts = _FIRST_PAUSE_SECONDS, _MAX_ATTEMPTS if call.repeatable else 1
         while True:
             pause = delay

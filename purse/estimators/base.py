@@ -35,7 +35,6 @@ from purse.estimators.designs import codes_of, terms_of
 from purse.estimators.unsupported import refuse
 from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
-from purse.model import inputs
 from purse.prediction import UnsupportedCategory, affected_columns, sums
 from purse.regression import Regression
 from purse.solved_tables import count_refusal, model_coefficients, published, refusal, units
@@ -43,7 +42,7 @@ from purse.terms import features_of
 from purse.text import loss
 from purse.values import as_text
 from purse.wire.columns import Column, NumberColumn
-from purse.wire.models import Link, unsupported, width
+from purse.wire.models import Link, coefficient_terms, unsupported, width
 from solvers import preparation
 from solvers.inference import RegressionTable, RegressionTableRun
 from solvers.inference.coordinates import Stds
@@ -132,7 +131,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         self.release_ = release(quote, dict(enumerate(codes_of(inputs_of_rows, of_rows, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
         self._inputs, self._terms = inputs_of_rows, terms
-        self.coef_names_ = [name for feature in features for name in inputs(feature)]
+        self.coef_names_ = [name for feature in features for name in coefficient_terms(feature)]
         if self.inference:
             return self._tabulated(quote, problem)
         self._is_unsupported = _unsupported(features, self.release_)

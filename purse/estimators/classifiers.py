@@ -48,7 +48,7 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         refuse_fit_parameters(self, unsupported)
         y = target(y, self)
         classes = self._declared(y)
-        weights = self._fit(X, y, self._loss(len(classes)), lambda: _labels(y, classes), persons)
+        weights = self._fit(X, y, self._loss(len(classes)), lambda: encoded_labels(y, classes), persons)
         self.classes_ = classes
         self.coef_, self.intercept_ = declared.original(self._columns, weights)
         return self
@@ -164,7 +164,7 @@ def in_order(declared: Any) -> NDArray[Any]:
     return classes
 
 
-def _labels(y: Any, classes: NDArray[Any]) -> Floats:
+def encoded_labels(y: Any, classes: NDArray[Any]) -> Floats:
     """Return the index of each class, or -1 or +1 for two classes; undeclared labels count as the first class."""
     codes = np.maximum(class_indices(y, classes), 0.0)
     return 2 * codes - 1 if len(classes) == 2 else codes

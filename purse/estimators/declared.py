@@ -20,9 +20,14 @@ _DECLARATIONS: Final = (NumberColumn, Mapping)
 
 
 def number(name: str, bounds: Any) -> NumberColumn:
-    """Return the column of a pair (lower, upper), of a `NumberColumn` or of its fields; a ValueError for the rest."""
-    if isinstance(bounds, Mapping):
-        bounds = _of_fields(name, bounds)
+    """Return the column that a pair (lower, upper), a `NumberColumn` or a mapping of its fields declares.
+
+    Raises
+    ------
+    ValueError
+        if the declaration is malformed, or of dates.
+    """
+    bounds = _of_fields(name, bounds)
     if isinstance(bounds, NumberColumn):
         if bounds.date is not None:
             raise ValueError(
@@ -115,15 +120,17 @@ def _label(name: Any) -> str:
 def _number(name: Any, bounds: Any) -> NumberColumn:
     """Return the result of `number`; a ValueError if the declaration has the name of another column of the frame."""
     label = _label(name)
-    if isinstance(bounds, Mapping):
-        bounds = _of_fields(label, bounds)
+    bounds = _of_fields(label, bounds)
     if isinstance(name, str) and isinstance(bounds, NumberColumn) and name not in (bounds.name, bounds.of):
         raise ValueError(f"the bounds of {name} are those of a column {bounds.name}. Name each after its own column")
     return number(label, bounds)
 
 
-def _of_fields(name: str, fields: Mapping[Any, Any]) -> NumberColumn:
-    values = {str(key): value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+def _of_fields(name: str, bounds: Any) -> Any:
+    """Return the column that a mapping of fields declares, and any other declaration unchanged."""
+    if not isinstance(bounds, Mapping):
+        return bounds
+    values = {str(key): value.item() if isinstance(value, np.generic) else value for key, value in bounds.items()}
     try:
         return NumberColumn.model_validate({"type": "number", "name": name, **values})
     except ValidationError as error:

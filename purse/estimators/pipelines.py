@@ -61,7 +61,7 @@ def _steps(container: Any, is_last: bool = False) -> Iterator[tuple[str, Any]]:
 
 
 def _children(container: Any) -> list[Any]:
-    """Return the steps of a Pipeline, a ColumnTransformer (fitted if possible) or a FeatureUnion; [] for the rest."""
+    """Return the steps of a Pipeline, a ColumnTransformer (fitted if possible) or a FeatureUnion; otherwise []."""
     for name in ("steps", "transformers_", "transformers", "transformer_list"):
         children = getattr(container, name, None)
         if isinstance(children, list):

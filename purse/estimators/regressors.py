@@ -1,17 +1,16 @@
 """Private regressors, whose range of targets is declared."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from purse.estimators import declared
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
+from purse.prediction import predicted_numbers
 from purse.wire.columns import NumberColumn
 from solvers.losses import Loss, Quantile, Squared
 
@@ -57,11 +56,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
 
         Predictions reveal the rows that they are for.
         """
-        margins = self._margins(X)[:, 0]
-        if self._predicts_counts:
-            return np.asarray(np.exp(np.minimum(margins, math.log(self._target.upper))))
-        middle, half = self._target.middle_and_half
-        return np.clip(middle + half * margins, self._target.lower, self._target.upper)
+        return predicted_numbers(self._target, self._margins(X)[:, 0], is_log=self._predicts_counts)
 
     def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)

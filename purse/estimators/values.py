@@ -24,7 +24,9 @@ _MAX_INTEGER = 2**63  # larger numbers count as floats, if they are floats
 
 
 def matrix(X: Any) -> Any:
-    """Return a frame with `shape` and columns' names, SciPy's sparse rows, or an array in which no value types others.
+    """Return X as a frame with `shape` and column names, as SciPy's sparse rows, or as an array.
+
+    The array keeps the type of each value, also if the others have another type.
 
     Raises
     ------

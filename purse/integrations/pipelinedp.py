@@ -119,9 +119,10 @@ class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
 
 
 def smallest_multiplier(epsilon: float, delta: float) -> float:
-    """Return a noise multiplier that no Gaussian mechanism with this (epsilon, delta) is below.
+    """Return a noise multiplier at or below that of every Gaussian mechanism with this (epsilon, delta).
 
-    The exact delta of Gaussian noise decreases in the multiplier. The result has an exact delta above the stated one.
+    The exact delta of Gaussian noise decreases in the multiplier. The result has an exact delta above the stated one,
+    so a mechanism that satisfies the stated one has more noise.
     """
     multiplier = float(compute_sigma(epsilon, delta, 1.0))
     while gaussian_delta(multiplier, epsilon) <= delta * (1 + 2**-20):

@@ -176,12 +176,12 @@ class DatasetSpec(Wire):
             raise ValueError("persons cannot be protected in partitions. Leave out storage, or unit")
         if self.holdout is not None and self.storage == "partitions":
             raise ValueError("partitions cannot have a holdout set. Leave out storage, or holdout")
-        if self.holdout is not None and len(self.kept_out.name) > MAX_NAME:
+        if self.holdout is not None and len(self.holdout_spec.name) > MAX_NAME:
             raise ValueError("the holdout set is named after the dataset. Choose a shorter name")
         return self
 
     @property
-    def kept_out(self) -> "DatasetSpec":
+    def holdout_spec(self) -> "DatasetSpec":
         """The declaration of the holdout set."""
         return self.model_copy(update={"name": f"{self.name} (holdout)", "holdout": None})
 

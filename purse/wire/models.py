@@ -192,6 +192,13 @@ def width(column: Column) -> int:
     return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
 
 
+def coefficient_terms(column: Column) -> list[str]:
+    """Return the term of each coefficient of a column: its name, or "column = category", the last for "(other)"."""
+    if isinstance(column, CategoryColumn):
+        return [f"{column.name} = {level}" for level in column.levels]
+    return [column.name]
+
+
 def unsupported(features: Sequence[Column], means: Sequence[float], noise_stds: Sequence[float]) -> list[bool]:
     """Return, for each encoded value, whether it is a category whose released share is below MIN_SHARE_STDS of noise.
 

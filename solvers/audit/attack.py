@@ -25,9 +25,10 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.oracles import DataOracles, split
+from solvers.data_access.oracles import DataOracles
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.weighted import WeightedOracle
+from solvers.data_access.with_moments import split
 from solvers.methods import Run
 from solvers.oracles import Sampled, Standardised
 from solvers.preparation import Preparation

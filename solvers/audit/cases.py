@@ -132,7 +132,7 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
     "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
     "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
-    # Moments, and gradients in frames that follow answers. Limits so short hardly move w, so that all slopes are cut.
+    # Moments, and gradients in frames that follow answers. With small limits w hardly moves and all slopes are cut.
     "adaptive_gd": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS),
     "adaptive_gd_softmax": Case(_SHORT, _CLASSES, targets=(1.0, 1.0), corners=_CORNERS),
     # A test finds that the limit moves the model. The two records differ in a number that the model does not use.
@@ -143,12 +143,12 @@ CASES: dict[str, Case | ExactCase] = {
         corners=((0.0, 1.0, 1.0), (0.0, -1.0, 1.0)),
         other_rows=_misfit(4000),
     ),
-    # One row, whose target is at one end or the other: residuals are cut at a scale that follows the targets' answers.
+    # The candidates differ in the target only, at either end. Residuals are cut at a scale that follows answers.
     "adaptive_gd_numbers": Case(methods.AdaptiveGd(steps=4), _CODED, corners=(_CORNERS[0], _CORNERS[0])),
     # Slopes of losses with a kink: their weight follows the row, their smoothing the answers about targets.
     "adaptive_gd_hinge": Case(_SHORT, replace(_DECLARED, loss=Hinge()), targets=(1.0, 1.0), corners=_CORNERS),
     "adaptive_gd_absolute": Case(_SHORT, replace(_CODED, loss=Absolute()), corners=(_CORNERS[0], _CORNERS[0])),
-    # Moments that were released before: nothing but gradients is asked.
+    # Moments that were released before, so only gradients are requested.
     "adaptive_gd_profile": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS, preparation=_PROFILE),
     "dp_gd_profile": Case(
         methods.DpGd(steps=1, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS, preparation=_PROFILE
@@ -161,22 +161,22 @@ CASES: dict[str, Case | ExactCase] = {
     "noisy_sgd_standardised": Case(
         methods.NoisySgd(steps=6, batch=40, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS
     ),
-    # Columns are counted and averaged; the two records are in other bins than one another, and than the zeros.
+    # Counts and means of columns. The two records are in different bins, and zeros are in a third one.
     "profile": Case(Profile(bins=4), _CODED, corners=_CORNERS),
     "counts": Case(Counts(bins=4), _CODED, corners=_CORNERS),
     "means": Case(Means(), _CODED, corners=_CORNERS),
     "quantiles": Case(Quantiles(bins=4), _CODED, corners=_CORNERS),
-    # Opposite signs: x y moves from one end to the other.
+    # The signs of the product x y are opposite, so it moves from one end of its range to the other.
     "covariance": Case(Covariance(), _CODED, corners=((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))),
     # Records of different groups, at opposite ends of their numbers' ranges.
     "table1": Case(_TABLE1, _GROUPED, corners=_IN_GROUPS),
     "table1_persons": Case(_TABLE1, replace(_GROUPED, unit=_PERSON), corners=_IN_GROUPS),
-    # One record's class and score at one end, the other's at the other; and a residual's.
+    # Class and score of the two records are at opposite ends; in the second case their residuals are.
     "evaluation": Case(Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), _DECLARED, corners=_CORNERS),
     "evaluation_numbers": Case(
         Evaluation(bins=4, weights=(0.5, 0.5, 0.0)), _CODED, targets=(-1.0, 1.0), corners=_CORNERS
     ),
-    # One row with either target, just long enough that its scores move by their whole bounds. Other rows are spread.
+    # The candidates differ in the target only. Their row is just long enough that scores move by their whole bounds.
     "regression_table": Case(RegressionTable(), _CODED, corners=(_TYPICAL, _TYPICAL), other_rows=_spread(400, 0.2)),
     "regression_table_logistic": Case(
         RegressionTable(), replace(_DECLARED, n=100), corners=(_TYPICAL, _TYPICAL), other_rows=_spread(100, 1.0)
@@ -193,7 +193,7 @@ CASES: dict[str, Case | ExactCase] = {
         corners=(_TYPICAL, _TYPICAL),
         other_rows=_spread(1200, 0.2),
     ),
-    # A person, all of whose rows pull one way, then the other.
+    # A person whose rows all have the same gradient, which has the opposite sign in the second dataset.
     "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),
     "noisy_sgd_persons": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), replace(_FLAT, unit=_PERSON)),
     "output_perturbation_persons": Case(methods.OutputPerturbation(steps=3), replace(_CURVED, unit=_PERSON), first),
@@ -206,8 +206,8 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0, form="safeguarded"), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0, form="safeguarded"), _WIDE),
-    # A residual that is 0, or cut for good: the change is u or 0, and less u/2 the two are opposite. Beside rows whose
-    # change is u/2, a batch's size tells nothing. Batches of two rows are walked.
+    # One residual is 0 and the other is always cut, so the change is u or 0. Less u/2, the two are opposite. In the
+    # second case, all other rows have the change u/2, so the size of a batch reveals nothing, and steps are walked.
     "dp_svrg_centred": Case(
         methods.DpSvrg(epochs=1, inner_steps=12, batch=_N, step=0.5, form="centred"), _HALF, targets=(0.0, 1e3)
     ),
@@ -226,7 +226,7 @@ CASES: dict[str, Case | ExactCase] = {
     "objective_perturbation": Case(methods.ObjectivePerturbation(), _CURVED, first, effort=4),
     "ada_ssp": Case(methods.AdaSsp(rounds=1), _FLAT, first, effort=8),
     "ada_ssp_boosted": Case(methods.AdaSsp(rounds=3), _FLAT, first, effort=8),
-    # The replaced record is in the first phase, whose noise is the largest: what is added later hides it but little.
+    # The replaced record is in the first phase, whose noise is the largest. Noise of later phases hides it very little.
     "localization": Case(
         methods.Localization(phases=4, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"),
         _LINE,
@@ -254,7 +254,7 @@ CASES: dict[str, Case | ExactCase] = {
         first,
         targets=(3.0, -3.0),
     ),
-    # Of two rows one is drawn twice the most often.
+    # With two rows, the chance that the replaced one is drawn twice is largest.
     "bootstrap_reduction": Case(
         methods.BootstrapReduction(methods.OutputPerturbation(steps=3)),
         replace(_CURVED, n=2),
@@ -262,8 +262,8 @@ CASES: dict[str, Case | ExactCase] = {
         privacy=Privacy(1.0, 0.0),
         effort=20,
     ),
-    # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
-    # they can, against each other (the pair of docs/spec 7).
+    # The score of the wide middle moves from 1 to 0, and that of the right end from n/2 - 1 to n/2. So the exponent and
+    # the normalizer both move as far as they can, in opposite directions (the pair of docs/spec 7).
     "inverse_sensitivity": ExactCase(
         methods.InverseSensitivity(grid=1024),
         Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0),

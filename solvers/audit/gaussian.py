@@ -1,8 +1,9 @@
 """The attacker of oracles whose answers are all Gaussian, such as moments, counts, scores and curvatures.
 
-For each answer of the attacked run, the same oracle on either dataset states the exact value of that answer. The score
-is therefore the log-likelihood ratio of the noise that the code adds, and a new kind of answer needs no attacker. What
-the oracle then makes of a noisy answer must be the same on either dataset, so that nothing else tells them apart.
+For each answer of the attacked run, the same oracle on either dataset computes the exact value of that answer. The
+score is therefore the log-likelihood ratio of the noise that the code adds, and a new kind of answer needs no attacker.
+From the same noisy answer, the oracles of both datasets must compute the same result. Otherwise the result would reveal
+more than the noisy answer, and the attacker detects that.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ _CERTAIN = 1e9  # the score of a request whose result only one of the datasets e
 
 
 class RecordingMeter(Meter):
-    """A meter of the attacked run, which keeps the answers to one request."""
+    """A meter of the attacked run, which stores the answers to one request."""
 
     __slots__ = ("answers",)
 
@@ -33,7 +34,7 @@ class RecordingMeter(Meter):
 
 
 class ExactMeter(Meter):
-    """A meter that counts nothing, keeps exact values and their noise stds, and returns the attacked run's answers."""
+    """A meter that counts nothing, stores exact values and noise stds, and returns the attacked run's answers."""
 
     __slots__ = ("_recording", "noise_stds", "values")
 
@@ -107,5 +108,5 @@ class GaussianAttacker:
             self._own_score += float((answer - (first + second) / 2) @ (first - second)) / std**2
 
     def _score_result(self, result: Any, first: Any, second: Any) -> None:
-        """Add what a result tells beyond the noisy answers, from which the oracles of both datasets make the same."""
+        """Add a decisive score if only one dataset explains the result, given the same noisy answers."""
         self._own_score += _CERTAIN * (np.array_equal(result, first) - float(np.array_equal(result, second)))

@@ -5,7 +5,6 @@ answer and through its mechanism. The answers of one parallel use come from disj
 Each method proves by itself that a value moves by at most the stated bound (docs/proofs/<method>.md).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Parallel, Resampled
 from accounting.mechanisms.mechanism import AbstractMechanism
-from accounting.noise import Noise, draws
-from accounting.plan import Plan, PlannedQuery
+from accounting.noise import draws
+from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import Reads, unfolded_rows
 from solvers.data_access.data import Data, Slots, Work
@@ -38,10 +37,7 @@ class DataAccess(AbstractOracle):
 
     __slots__ = ("_drawn", "_read", "_spent")
 
-    def __init__(
-        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
-    ) -> None:
-        super().__init__(problem, data, plan, noise, on_answer)
+    def _set_up(self) -> None:
         self._drawn = False  # whether the rows are drawn with replacement
         self._read: range | None = None  # smallest range with all records read since the last release
         self._spent: dict[str, int] = {}  # first record that the next part of a parallel query may read
@@ -170,7 +166,7 @@ class DataAccess(AbstractOracle):
         return self._data
 
     def _seen_by(self, problem: Problem | None) -> Summed:
-        """Return the data for another loss."""
+        """Return the data for the same problem with another loss. Raise `Unsuitable` if anything else differs."""
         if problem is None or problem == self._problem:
             return self._data
         mine = self._problem
@@ -187,11 +183,7 @@ class SecondMoments(Work):
 
     limit: float
 
-    def on(self, data: Data) -> Callable[[Slots], NDArray[np.float64]]:
+    def sum(self, data: Data, rows: Slots) -> NDArray[np.float64]:
         """Return the sum over a piece."""
-
-        def work(rows: Slots) -> NDArray[np.float64]:
-            X = rows_of(data, rows)
-            return np.vstack((X.T @ X, X.T @ np.clip(data.y[rows], -self.limit, self.limit)))
-
-        return work
+        X = rows_of(data, rows)
+        return np.vstack((X.T @ X, X.T @ np.clip(data.y[rows], -self.limit, self.limit)))

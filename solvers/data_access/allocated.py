@@ -5,19 +5,17 @@ Guarantee: no record is in two slots of one use. Otherwise as `FullBatchOracle`.
 Proofs: docs/proofs/oracle.md, docs/proofs/random_allocation.md.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.mechanisms import RandomAllocation
-from accounting.noise import Noise, batches, draws
-from accounting.plan import Plan, PlannedQuery
+from accounting.noise import batches, draws
+from accounting.plan import PlannedQuery
 from solvers.bounds import sampled_bound
-from solvers.data_access.data import Data, slots_of
+from solvers.data_access.data import slots_of
 from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.sums import gradient_sum, reach
-from solvers.problem import Problem, Vector
+from solvers.data_access.sums import checked_norm, gradient_sum
+from solvers.problem import Vector
 
 
 class AllocatedOracle(AbstractOracle):
@@ -25,10 +23,7 @@ class AllocatedOracle(AbstractOracle):
 
     __slots__ = ("_allocated",)
 
-    def __init__(
-        self, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
-    ) -> None:
-        super().__init__(problem, data, plan, noise, on_answer)
+    def _set_up(self) -> None:
         self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
@@ -38,7 +33,7 @@ class AllocatedOracle(AbstractOracle):
         row is in two answers of one use. b = q n / T is fixed and does not depend on the content of a slot. Raises as
         `FullBatchOracle.gradient`; the planned mechanism must be the random allocation.
         """
-        norm = reach(self._problem, w)
+        norm = checked_norm(self._problem, w)
         planned = self._meter.take(query, RandomAllocation)
         records, size = self._slot(planned)
         slots = slots_of(np.sort(records), self._problem)

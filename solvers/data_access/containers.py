@@ -180,9 +180,7 @@ def _elements(values: Any) -> Sequence[Any]:
         case "pyarrow":
             return list(map(_of_arrow, values))
         case _:
-            return (
-                list(values) if values.dtype.kind in "mM" else values.tolist()
-            )  # which turns some moments into integers
+            return list(values) if values.dtype.kind in "mM" else values.tolist()  # `tolist` makes some times integers
 
 
 def _of_polars(values: Any) -> list[Any]:

@@ -1,6 +1,5 @@
 """Sums over records of declared columns, for `CountingOracle`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,12 +11,12 @@ from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.moment_sums import columns_of, numbers_of, range_of
+from solvers.data_access.packing import packing
 from solvers.data_access.rows import entries_of
 from solvers.problem import Problem, Vector
 
 SINGLE_ROUNDING = 2.0**-23  # largest relative error of a double that is stored as a single: one ulp
 _LARGEST_MARGIN = 30.0  # beyond it a score is in the first or the last bin
-Sum = Callable[[Slots], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +27,26 @@ class Histograms(Work):
 
     bins: int
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the counts in a piece."""
         first = self.bins * np.arange(columns_of(data).widths.count(1))
+        if data.is_sparse:
+            return self._of_entries(data, rows, first)
+        parts = parts_of(data, rows, self.bins) + first
+        weights = np.repeat(data.present(rows), len(first)).astype(np.float64)
+        return np.bincount(parts.ravel(), weights, minlength=len(first) * self.bins)
 
-        def counted(rows: Slots) -> NDArray[Any]:
-            parts = parts_of(data, rows, self.bins) + first
-            weights = np.repeat(data.present(rows), len(first)).astype(np.float64)
-            return np.bincount(parts.ravel(), weights, minlength=len(first) * self.bins)
-
-        def of_entries(rows: Slots) -> NDArray[Any]:
-            row, entry, values = entries_of(data.records, slice(*range_of(rows)))
-            weights = data.present(rows).astype(np.float64)
-            size = len(first) * self.bins
-            zeros = _part(np.zeros(len(first)), columns_of(data), self.bins) + first
-            parts = _part(values, columns_of(data), self.bins, entry) + first[entry]
-            counts = np.zeros(size)  # doubles, because `bincount` returns integers if there are no entries
-            counts[zeros] = weights.sum()  # whole numbers, so the order of addition does not matter
-            at_entries = np.bincount(parts, weights[row], minlength=size)
-            return counts + (at_entries - np.bincount(zeros[entry], weights[row], minlength=size))
-
-        return of_entries if data.is_sparse else counted
+    def _of_entries(self, data: Data, rows: Slots, first: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the counts in a piece of sparse rows; `first` is the first part of each number."""
+        row, entry, values = entries_of(data.records, slice(*range_of(rows)))
+        weights = data.present(rows).astype(np.float64)
+        size = len(first) * self.bins
+        zeros = _part(np.zeros(len(first)), columns_of(data), self.bins) + first
+        parts = _part(values, columns_of(data), self.bins, entry) + first[entry]
+        counts = np.zeros(size)  # doubles, because `bincount` returns integers if there are no entries
+        counts[zeros] = weights.sum()  # whole numbers, so the order of addition does not matter
+        at_entries = np.bincount(parts, weights[row], minlength=size)
+        return counts + (at_entries - np.bincount(zeros[entry], weights[row], minlength=size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +61,14 @@ class Cells(Work):
 
     bins: int
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the counts in a piece."""
         widths = columns_of(data).widths
         sizes = [self.bins if width == 1 else width for width in widths]
         steps = np.cumprod([1, *sizes[:0:-1]])[::-1]
         is_number = np.array(widths) == 1
-
-        def counted(rows: Slots) -> NDArray[Any]:
-            numbers = parts_of(data, rows, self.bins)
-            codes = codes_of(data, rows)
-            cells = numbers @ steps[is_number] + codes @ steps[~is_number]
-            return np.bincount(cells, data.present(rows).astype(np.float64), minlength=int(np.prod(sizes)))
-
-        return counted
+        cells = parts_of(data, rows, self.bins) @ steps[is_number] + codes_of(data, rows) @ steps[~is_number]
+        return np.bincount(cells, data.present(rows).astype(np.float64), minlength=int(np.prod(sizes)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,17 +79,11 @@ class Products(Work):
 
     center: Vector
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-        p = columns_of(data).widths.count(1)
-        upper = np.triu_indices(p)
-        factors = np.where(np.equal(*upper), 1.0, np.sqrt(2.0))
-
-        def added(rows: Slots) -> Vector:
-            y = numbers_of(data, rows, self.center)
-            return np.asarray((y.T @ y)[upper] * factors)
-
-        return added
+        y = numbers_of(data, rows, self.center)
+        upper, factors = packing(y.shape[1])
+        return np.asarray((y.T @ y)[upper] * factors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,28 +106,23 @@ class Scores(Work):
     bins: int
     clip: float
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the counts in a piece."""
         size = count_bounds.scored(data.problem, self.bins)
-        scored = _score(data.problem, self.bins, self.clip)
+        with np.errstate(all="ignore"):
+            margins = np.nan_to_num(_margins(data, rows, self.W), nan=0.0)
+            cells = self._cells(data.problem, margins, data.y[rows])
+            return np.bincount(cells, data.present(rows).astype(np.float64), minlength=size)
 
-        def counted(rows: Slots) -> NDArray[Any]:
-            with np.errstate(all="ignore"):
-                margins = np.nan_to_num(_margins(data, rows, self.W), nan=0.0)
-                return np.bincount(scored(margins, data.y[rows]), data.present(rows).astype(np.float64), minlength=size)
-
-        return counted
-
-
-def _score(problem: Problem, bins: int, clip: float) -> Callable[[Vector, Vector], NDArray[np.int64]]:
-    """Return the function from margins and targets to cells."""
-    if problem.outputs > 1:
-        return lambda margins, y: y.astype(np.int64) * problem.outputs + margins.argmax(axis=1)
-    if problem.loss.takes == "number":
-        return lambda margins, y: _bin((np.clip(margins[:, 0] - np.clip(y, -1, 1), -clip, clip) / clip + 1) / 2, bins)
-    return lambda margins, y: (
-        (y > 0) * bins + _bin(1 / (1 + np.exp(-np.clip(margins[:, 0], -_LARGEST_MARGIN, _LARGEST_MARGIN))), bins)
-    )
+    def _cells(self, problem: Problem, margins: Vector, y: Vector) -> NDArray[np.int64]:
+        """Return the cell of each record."""
+        if problem.outputs > 1:
+            return np.asarray(y.astype(np.int64) * problem.outputs + margins.argmax(axis=1))
+        if problem.loss.takes == "number":
+            residuals = np.clip(margins[:, 0] - np.clip(y, -1, 1), -self.clip, self.clip)
+            return _bin((residuals / self.clip + 1) / 2, self.bins)
+        scores = 1 / (1 + np.exp(-np.clip(margins[:, 0], -_LARGEST_MARGIN, _LARGEST_MARGIN)))
+        return np.asarray((y > 0) * self.bins + _bin(scores, self.bins))
 
 
 def _bin(share: Vector, bins: int) -> NDArray[np.int64]:

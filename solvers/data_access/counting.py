@@ -19,6 +19,7 @@ from solvers.data_access.moment_sums import columns_of
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.groups import Groups
+from solvers.moment_bounds import MOMENTS
 from solvers.problem import Vector
 
 MOST_BINS, MOST_CELLS = 2**16, 2**20
@@ -31,6 +32,7 @@ class CountingOracle(AbstractWithMoments):
     """
 
     __slots__ = ()
+    _moment_queries = MOMENTS
 
     def histograms(self, query: str, bins: int) -> Vector:
         """Return counts of rows in `bins` equal parts of each number's range + noise, (p bins,), number by number.
@@ -38,10 +40,10 @@ class CountingOracle(AbstractWithMoments):
         A record is in p parts. Replacing it moves the counts by sqrt(2 p), and removing it by sqrt(p). A person's row
         counts 1/k.
         """
-        columns = columns_of(self._data)
-        if not 1 <= bins <= MOST_BINS or not columns.widths.count(1):
+        p = columns_of(self._data).widths.count(1)
+        if not 1 <= bins <= MOST_BINS or not p:
             raise Unsuitable(f"bins must lie in [1, {MOST_BINS}], and at least one column must be a number")
-        return self._counted(query, Histograms(bins), count_bounds.counts(columns, self._problem.relation))
+        return self._counted(query, Histograms(bins), count_bounds.cells(self._problem.relation, p))
 
     def cells(self, query: str, bins: int) -> Vector:
         """Return counts of rows in each cell of all columns + noise, (cells,); see `count_sums.Cells`.
@@ -63,7 +65,7 @@ class CountingOracle(AbstractWithMoments):
         """
         columns = self._columns_for(groups, bins)
         described = len(groups.parts(columns, bins)) if bins else 1
-        moved = count_bounds.group_parts(described, self._problem.relation)
+        moved = count_bounds.cells(self._problem.relation, described)
         return self._counted(query, GroupCounts(groups, bins), moved)
 
     def group_moments(self, query: str, groups: Groups) -> Vector:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, pairwise
 from typing import Any, ClassVar, TypeVar
 
@@ -15,31 +15,34 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import GROUP, Reads, piece_rows
-from solvers.columns import Columns
-from solvers.data_access.rows import Stored, copied, emptied, entries_of, slices, stored_numbers
+from solvers.data_access.rows import Stored, copied, emptied, outside
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 _Piece = TypeVar("_Piece")
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
-_LEAST_PIECES_FOR_THREADS = 8  # with fewer pieces, two threads cost more than they save
+LEAST_PIECES_FOR_THREADS = 8  # with fewer pieces, two threads cost more than they save
 
 Slots = slice | NDArray[np.int64]
 """Some slots: a range, or the increasing indices of a batch."""
 
 
 class Work(ABC):
-    """A sum over slots: a function of the records in a piece of them and of public or private answers.
+    """A sum over slots, described by public numbers and by private answers of earlier requests.
 
-    A work holds no data. It is sent to the records if these are elsewhere.
+    A work holds no data, so it can be sent to the machine that has the records.
     """
 
     __slots__ = ()
     reads: ClassVar[Reads] = "records"
+    """The form in which the sum reads records, which decides how many of them are read at once."""
+
+    def prepare(self, data: "Data") -> None:  # noqa: B027, most sums prepare nothing
+        """Compute what several pieces of the data need, and store it in the data's cache, before the first piece."""
 
     @abstractmethod
-    def on(self, data: "Data") -> Callable[[Slots], NDArray[Any]]:
-        """Return the function that computes the sum over some slots of the data."""
+    def sum(self, data: "Data", rows: Slots) -> NDArray[Any]:
+        """Return the sum over a piece: some slots of the data that are read at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +141,8 @@ class Data:
     def group_sums(self, work: Work, slots: Slots, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
         """Yield the sum over each group's part of the slots, in order; there is one sum if there are no slots."""
         groups, parts = zip(*pieces(slots, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
-        sums = zip(groups, of_each(work.on(self), parts), strict=True)
+        work.prepare(self)
+        sums = zip(groups, of_each(partial(work.sum, self), parts), strict=True)
         for _, own in groupby(sums, lambda pair: pair[0]):
             yield added((part for _, part in own), pulse)
 
@@ -181,28 +185,14 @@ def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> N
     return total
 
 
-def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
-    """Return whether a number of each row lies outside its range, (n k,)."""
-    numbers, at = stored_numbers(records), records.positions[:-1][columns.is_number]
-    is_outside = np.zeros(len(numbers), dtype=np.bool_)
-    if len(records.entry_index):  # 0 is in every range
-        row, entry, values = entries_of(records, slice(0, len(numbers)))
-        is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
-        return np.bincount(row, is_beyond, minlength=len(numbers)) > 0
-    for rows in slices(len(numbers), len(at)):
-        x = numbers[rows][:, at]
-        is_outside[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
-    return is_outside
-
-
 def of_each(work: Callable[[_Piece], NDArray[Any]], pieces: Sequence[_Piece]) -> Iterator[NDArray[Any]]:
     """Yield work(piece) in order; two threads are used if there are many pieces and a second core."""
-    if len(pieces) < _LEAST_PIECES_FOR_THREADS or (os.cpu_count() or 1) < 2:
+    if len(pieces) < LEAST_PIECES_FOR_THREADS or (os.cpu_count() or 1) < 2:
         return map(work, pieces)
-    return _pool(os.getpid()).map(work, pieces)
+    return thread_pool(os.getpid()).map(work, pieces)
 
 
 @cache
-def _pool(_process: int) -> ThreadPoolExecutor:
+def thread_pool(_process: int) -> ThreadPoolExecutor:
     """Return the thread pool of this process, because a forked child inherits no threads."""
     return ThreadPoolExecutor(2, thread_name_prefix="rows")

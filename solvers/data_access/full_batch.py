@@ -10,7 +10,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, RandomIterate
 from solvers.bounds import gradient_bound
 from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.sums import mean_gradient, reach
+from solvers.data_access.sums import checked_norm, mean_gradient
 from solvers.problem import Vector
 
 
@@ -32,7 +32,7 @@ class FullBatchOracle(AbstractOracle):
 
         Both errors depend only on the request.
         """
-        norm = reach(self._problem, w)
+        norm = checked_norm(self._problem, w)
         planned = self._meter.take(query, Gaussian | RandomIterate)
         return self._meter.answer(planned, mean_gradient(self._data, w), gradient_bound(self._problem, norm))
 

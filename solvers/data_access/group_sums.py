@@ -1,6 +1,5 @@
 """Sums over the records of each group, for `CountingOracle`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds import Reads
-from solvers.data_access.count_sums import SINGLE_ROUNDING, Sum, codes_of, parts_of
+from solvers.columns import Columns
+from solvers.data_access.count_sums import SINGLE_ROUNDING, codes_of, parts_of
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.moment_sums import columns_of, numbers_of
 from solvers.groups import CodeCondition, Groups
@@ -35,26 +35,20 @@ class GroupCounts(Work):
     groups: Groups
     bins: int
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the counts in a piece."""
-        columns = columns_of(data)
-        members = _members(data, self.groups)
+        columns, start = columns_of(data), self.groups.by
         count = self.groups.count(columns)
         sizes = self.groups.parts(columns, self.bins)
-        start, is_number = self.groups.by, [width == 1 for width in columns.widths]
-
-        def counted(rows: Slots) -> NDArray[Any]:
-            group, weights = members(rows)
-            if not self.bins:
-                return np.bincount(group, weights, minlength=count)
-            parts = _by_feature(parts_of(data, rows, self.bins), codes_of(data, rows), is_number)
-            counts = [
-                np.bincount(group * size + part, weights, minlength=count * size)
-                for part, size in zip(parts[start : start + len(sizes)], sizes, strict=True)
-            ]
-            return np.concatenate(counts)
-
-        return counted
+        group, weights = _members(data, self.groups, rows)
+        if not self.bins:
+            return np.bincount(group, weights, minlength=count)
+        parts = _by_feature(parts_of(data, rows, self.bins), codes_of(data, rows), columns)
+        counts = [
+            np.bincount(group * size + part, weights, minlength=count * size)
+            for part, size in zip(parts[start : start + len(sizes)], sizes, strict=True)
+        ]
+        return np.concatenate(counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,45 +62,33 @@ class GroupMoments(Work):
 
     groups: Groups
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the sums over a piece."""
         columns = columns_of(data)
-        members = _members(data, self.groups)
         count = self.groups.count(columns)
         layout = self.groups.layout(columns)
-        center = np.zeros(columns.d - 1)
         low, high = layout.low, layout.high
         middle, half = (low + high) / 2, (high - low) / 2
         half[half == 0] = 1.0  # half of a tiny range can underflow, too
-
-        def added(rows: Slots) -> NDArray[Any]:
-            group, weights = members(rows)
-            numbers = numbers_of(data, rows, center)[:, : len(middle)]  # features before them are categories
-            u = np.clip((numbers - middle) / half, -1.0, 1.0)
-            values = np.concatenate((u, u * u), axis=1)
-            return np.stack([np.bincount(group, weights * value, minlength=count) for value in values.T])
-
-        return added
+        group, weights = _members(data, self.groups, rows)
+        numbers = numbers_of(data, rows, np.zeros(columns.d - 1))
+        u = np.clip((numbers[:, : len(middle)] - middle) / half, -1.0, 1.0)  # features before them are categories
+        values = np.concatenate((u, u * u), axis=1)
+        return np.stack([np.bincount(group, weights * value, minlength=count) for value in values.T])
 
 
-def _members(data: Data, groups: Groups) -> Callable[[Slots], tuple[Codes, Vector]]:
-    """Return the function from rows to the group of each row, and to 1, or 0 if it fails a condition or is empty."""
+def _members(data: Data, groups: Groups, rows: Slots) -> tuple[Codes, Vector]:
+    """Return the group of each row, and 1, or 0 if the row fails a condition or is empty."""
     columns = columns_of(data)
-    center = np.zeros(columns.d - 1)
-    is_number = [width == 1 for width in columns.widths]
     rounding = SINGLE_ROUNDING if data.records.is_single else _CODE_ROUNDING
-
-    def members(rows: Slots) -> tuple[Codes, Vector]:
-        features = _by_feature(numbers_of(data, rows, center), codes_of(data, rows), is_number)
-        accepted = data.present(rows)
-        group = np.zeros(len(accepted), dtype=np.int64)
-        for width, code in zip(columns.widths[: groups.by], features[: groups.by], strict=True):
-            group = group * width + code
-        for condition in groups.where:
-            accepted = accepted & _satisfies(condition, features[condition.feature], rounding)
-        return group, accepted.astype(np.float64)
-
-    return members
+    features = _by_feature(numbers_of(data, rows, np.zeros(columns.d - 1)), codes_of(data, rows), columns)
+    accepted = data.present(rows)
+    group = np.zeros(len(accepted), dtype=np.int64)
+    for width, code in zip(columns.widths[: groups.by], features[: groups.by], strict=True):
+        group = group * width + code
+    for condition in groups.where:
+        accepted = accepted & _satisfies(condition, features[condition.feature], rounding)
+    return group, accepted.astype(np.float64)
 
 
 def _satisfies(condition: CodeCondition, codes: NDArray[Any], rounding: float) -> NDArray[np.bool_]:
@@ -115,8 +97,8 @@ def _satisfies(condition: CodeCondition, codes: NDArray[Any], rounding: float) -
     return np.any(inside, axis=0) != condition.is_negated if inside else np.full(len(codes), condition.is_negated)
 
 
-def _by_feature(numbers: NDArray[Any], codes: Codes, is_number: list[bool]) -> list[NDArray[Any]]:
+def _by_feature(numbers: NDArray[Any], codes: Codes, columns: Columns) -> list[NDArray[Any]]:
     """Return the columns of both matrices in the order of the features."""
     number = iter(numbers.T)
     code = iter(codes.T)
-    return [next(number) if each else next(code) for each in is_number]
+    return [next(number) if width == 1 else next(code) for width in columns.widths]

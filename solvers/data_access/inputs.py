@@ -15,7 +15,7 @@ from solvers.columns import Columns
 from solvers.data_access import containers
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded, Stored, code_bytes, slices
-from solvers.data_access.sparse import Sparse, SparseCoded
+from solvers.data_access.sparse import Sparse
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -159,12 +159,13 @@ def _sparse(X: Any, problem: Problem) -> Sparse:
         rows.has_sorted_indices = False
         rows.sum_duplicates()
         values = _numbers(rows.data, _ACCEPTED)
-    sparse = Sparse(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), values)
+    ends, coordinates, codes = rows.indptr.astype(np.int64), rows.indices.astype(np.int64), np.empty((problem.n, 0))
+    sparse = Sparse(ends, coordinates, values, codes.astype(np.uint8), tuple(range(problem.d)))
     sparse.check(problem.n, problem.d)
     return sparse
 
 
-def _folded(rows: Sparse, n: int, columns: Columns) -> SparseCoded:
+def _folded(rows: Sparse, n: int, columns: Columns) -> Sparse:
     """Return sparse rows of declared columns in coded form; a row with another layout becomes the empty row."""
     row, is_nonzero = np.repeat(np.arange(n), np.diff(rows.ends)), rows.values != 0  # NaN counts as nonzero
     row, at, values = row[is_nonzero], rows.coordinates[is_nonzero], rows.values[is_nonzero]
@@ -186,8 +187,8 @@ def _folded(rows: Sparse, n: int, columns: Columns) -> SparseCoded:
     codes[~is_valid] = 0
     is_number &= is_valid[row]
     ends = np.concatenate(([0], np.cumsum(np.bincount(row[is_number], minlength=n))))
-    numbers = Sparse(ends, (np.cumsum(widths == 1) - 1)[feature[is_number]], values[is_number])
-    return SparseCoded(numbers, _bytes(codes, columns), offsets(columns))
+    coordinates = (np.cumsum(widths == 1) - 1)[feature[is_number]]
+    return Sparse(ends, coordinates, values[is_number], _bytes(codes, columns), offsets(columns))
 
 
 def _table(X: Any, names: list[Any], problem: Problem) -> Coded:

@@ -46,7 +46,8 @@ class HiddenStepsOracle(FullBatchOracle):
             gradient = mean_gradient(self._data, w)
             y = meter.perturb(planned, w - step * gradient, bound)
             w = problem.prox(pulled_back(y, limit), step)
-        return meter.count(w)
+        meter.report()
+        return w
 
 
 def pulled_back(y: Vector, limit: float) -> Vector:

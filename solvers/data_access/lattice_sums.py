@@ -55,22 +55,18 @@ class Rounded(Work):
     points: NDArray[np.float64]
     bits: int
 
-    def on(self, data: Data) -> Callable[[Slots], NDArray[np.int64]]:
+    def sum(self, data: Data, rows: Slots) -> NDArray[np.int64]:
         """Return the sum over a piece."""
         problem, unit, bound = data.problem, _unit(data.problem, self.bits), data.problem.slope_bound
-
-        def work(rows: Slots) -> NDArray[np.int64]:
-            columns, y = rows_of(data, rows).T.copy(), data.y[rows]
-            total = np.zeros(self.points.shape, dtype=np.int64)
-            for j, w in enumerate(self.points):
-                margins = columns[0] * w[0]
-                for column, coordinate in zip(columns[1:], w[1:], strict=True):
-                    margins += column * coordinate
-                slopes = np.clip(problem.loss.slope(margins, y), -bound, bound)
-                total[j] = np.rint(columns * slopes / unit).sum(axis=1).astype(np.int64)
-            return total
-
-        return work
+        columns, y = rows_of(data, rows).T.copy(), data.y[rows]
+        total = np.zeros(self.points.shape, dtype=np.int64)
+        for j, w in enumerate(self.points):
+            margins = columns[0] * w[0]
+            for column, coordinate in zip(columns[1:], w[1:], strict=True):
+                margins += column * coordinate
+            slopes = np.clip(problem.loss.slope(margins, y), -bound, bound)
+            total[j] = np.rint(columns * slopes / unit).sum(axis=1).astype(np.int64)
+        return total
 
 
 def _unit(problem: Problem, bits: int) -> float:

@@ -1,6 +1,7 @@
-"""The meter, which counts answers against a plan and is the only code that turns a value into an answer.
+"""The meter, which counts answers against a plan and is the only code that turns an exact value into an answer.
 
-`AbstractOracle` is the base of all classes that hold data and a meter.
+Each answer takes three steps: `take` counts it against the plan, the oracle computes the exact value, and `answer` adds
+the noise and reports the answer to the caller. `AbstractOracle` is the base of all classes that hold data and a meter.
 """
 
 import math
@@ -56,7 +57,7 @@ class Meter:
         return self._horizons[query]
 
     def take(self, query: str, mechanism: type | UnionType, count: int = 1) -> PlannedQuery:
-        """Count one answer, or several at once.
+        """Count one answer, or several at once, against the plan, and return the planned query.
 
         Raises
         ------
@@ -79,30 +80,33 @@ class Meter:
         return planned
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        """Return the value with noise, counted; each record adds at most `bound` in the mechanism's norm."""
-        return self.count(self.perturb(planned, value, bound))
+        """Return the value with noise, and report the answer. Call `take` before the value is computed.
+
+        Parameters
+        ----------
+        planned : what `take` returned
+        bound : per-record bound of the value in the mechanism's norm
+        """
+        noisy = self.perturb(planned, value, bound)
+        self.report()
+        return noisy
 
     def perturb(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        """Return the value with noise, for steps that stay in the oracle and are not counted."""
+        """Return the value with noise, without a report; hidden steps call this directly."""
         return planned.mechanism.perturb(value, planned.noise_multiplier, bound, self.noise)
 
-    def count(self, answer: Vector) -> Vector:
-        """Report an answer that leaves the oracle, and return it."""
-        self.report(1)
-        return answer
-
-    def report(self, count: int) -> None:
-        """Report that `count` answers leave the oracle."""
+    def report(self, count: int = 1) -> None:
+        """Report that `count` more answers leave the oracle."""
         self._count += count
         self.pulse()
 
     def pulse(self) -> None:
-        """Report the number of answers as a heartbeat during long work; `on_answer` may stop the run."""
+        """Report the number of answers so far, as a heartbeat during long work; `on_answer` may stop the run."""
         if self._on_answer is not None:
             self._on_answer(self._count)
 
     def answered(self, query: str) -> int:
-        """Return how many answers of the query have been counted."""
+        """Return how many answers of the query have been counted against the plan."""
         return self._answered[query]
 
     def transcript(self) -> Plan:
@@ -118,7 +122,7 @@ class AbstractOracle:
 
     Parameters
     ----------
-    problem, data : the data must be `inputs.of_arrays(..., problem)`
+    problem, data : the problem, and data that were prepared for it
     plan : the queries that may be answered
     noise : the randomness
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
@@ -132,6 +136,10 @@ class AbstractOracle:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Set the state that a kind of oracle has in addition, before its first answer."""
 
     def transcript(self) -> Plan:
         """Return what was really answered."""

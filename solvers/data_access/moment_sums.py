@@ -1,6 +1,5 @@
 """Sums over records of declared columns, for `StandardisedOracle`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,16 +19,14 @@ from solvers.losses import Logistic, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope, at_least
 from solvers.problem import Vector
 
-Sum = Callable[[Slots], NDArray[Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class MeanRow(Work):
     """The sum of rows, including the constant: (d,)."""
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-        return lambda rows: kernels.weighted_sum(data.records, data.present(rows).astype(np.float64), listed(rows))
+        return kernels.weighted_sum(data.records, data.present(rows).astype(np.float64), listed(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,13 +38,9 @@ class Spread(Work):
     center: Vector
     limit: float
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-
-        def added(rows: Slots) -> Vector:
-            return np.array(np.minimum(_squared(data, rows, self.center), self.limit).sum())
-
-        return added
+        return np.array(np.minimum(_squared(data, rows, self.center), self.limit).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,24 +52,22 @@ class Squares(Work):
     center: Vector
     limit: float
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
+        if data.is_sparse:
+            return self._of_entries(data, rows)
+        values: Vector = numbers_of(data, rows, self.center) ** 2
+        if self.limit < np.inf:
+            values *= (self.limit / np.maximum(values.sum(axis=1), self.limit))[:, None]
+        return np.asarray(values.sum(axis=0))
 
-        def squares(rows: Slots) -> Vector:
-            values: Vector = numbers_of(data, rows, self.center) ** 2
-            if self.limit < np.inf:
-                values *= (self.limit / np.maximum(values.sum(axis=1), self.limit))[:, None]
-            return np.asarray(values.sum(axis=0))
-
-        def of_entries(rows: Slots) -> Vector:
-            weights = data.present(rows).astype(np.float64)
-            if self.limit < np.inf:
-                weights *= self.limit / np.maximum(_squared(data, rows, self.center), self.limit)
-            center = _center_of_numbers(data, self.center)
-            start, _ = range_of(rows)
-            return kernels.square_sums(data.records, center, weights, start)
-
-        return of_entries if data.is_sparse else squares
+    def _of_entries(self, data: Data, rows: Slots) -> Vector:
+        """Return the sum over a piece of sparse rows."""
+        weights = data.present(rows).astype(np.float64)
+        if self.limit < np.inf:
+            weights *= self.limit / np.maximum(_squared(data, rows, self.center), self.limit)
+        start, _ = range_of(rows)
+        return kernels.square_sums(data.records, _center_of_numbers(data, self.center), weights, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +78,11 @@ class Targets(Work):
 
     center: float | None = None
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-
-        def added(rows: Slots) -> Vector:
-            y = np.clip(data.y[rows], -1, 1)
-            values = y if self.center is None else np.abs(y - self.center)
-            return np.array((values * data.present(rows)).sum())
-
-        return added
+        y = np.clip(data.y[rows], -1, 1)
+        values = y if self.center is None else np.abs(y - self.center)
+        return np.array((values * data.present(rows)).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,15 +95,10 @@ class Residuals(Work):
     w: Vector
     limit: float
 
-    def on(self, data: Data) -> Sum:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a range of slots."""
-        records, y, scale = in_frame(data, self.frame), data.y, data.scale
-
-        def added(rows: Slots) -> Vector:
-            start, stop = range_of(rows)
-            return np.array(kernels.residual_sum(records, y, scale, self.w, self.limit, start, stop))
-
-        return added
+        records = in_frame(data, self.frame)
+        return np.array(kernels.residual_sum(records, data.y, data.scale, self.w, self.limit, *range_of(rows)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,25 +113,24 @@ class Limited(Work):
     limit: float
     smoothing: float = 0.0
 
-    def on(self, data: Data) -> Sum:
+    def prepare(self, data: Data) -> None:
+        """Compute the norms of all rows in the frame."""
+        inverse_norms_in(data, self.frame)
+
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a range of slots."""
         records = in_frame(data, self.frame)
-        examples = kernels.FramedExamples(records, data.y, _inverse_norms(data, self.frame)).read_only()
-        W, limit, loss = self.W, self.limit, data.problem.loss
+        examples = kernels.FramedExamples(records, data.y, inverse_norms_in(data, self.frame)).read_only()
+        (start, stop), W, limit, loss = range_of(rows), self.W, self.limit, data.problem.loss
         if isinstance(loss, BoundedSlope) and self.smoothing > 0:
             loss = at_least(loss, self.smoothing)
         bounded = None if isinstance(loss, Logistic | Softmax | Squared) else loss.compiled
-
-        def added(rows: Slots) -> Vector:
-            start, stop = range_of(rows)
-            if isinstance(loss, Softmax):
-                return kernels.softmax_sum(examples, limit, W, start, stop)
-            if bounded is not None:
-                return kernels.bounded_sum(examples, limit, bounded, W[0], start, stop)[None]
-            scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
-            return scalar_sum(examples, limit, W[0], start, stop)[None]
-
-        return added
+        if isinstance(loss, Softmax):
+            return kernels.softmax_sum(examples, limit, W, start, stop)
+        if bounded is not None:
+            return kernels.bounded_sum(examples, limit, bounded, W[0], start, stop)[None]
+        scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
+        return scalar_sum(examples, limit, W[0], start, stop)[None]
 
 
 def columns_of(data: Summed) -> Columns:
@@ -191,7 +172,7 @@ def range_of(rows: Slots) -> tuple[int, int]:
     return rows.start, rows.stop
 
 
-def _inverse_norms(data: Data, own: Frame) -> Vector:
+def inverse_norms_in(data: Data, own: Frame) -> Vector:
     """Return 1 / ||z_i|| of every row, and 0 for empty slots, cached because a frame has many answers."""
     cached: tuple[Frame, Vector] | None = data.cache.get("inverse_norms")
     if cached is not None:

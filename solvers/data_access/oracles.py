@@ -25,12 +25,9 @@ from solvers.data_access.walk import WalkingOracle
 from solvers.data_access.weighted import WeightedOracle
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
-from solvers.moment_bounds import MOMENTS
 from solvers.problem import Problem, Vector
-from solvers.weighting import MOMENTS_OF_TABLES
 
 _Opened = TypeVar("_Opened", bound=AbstractOracle)
-_AfterMoments = TypeVar("_AfterMoments", bound=AbstractWithMoments)
 OnAnswer = Callable[[int], None]
 
 
@@ -49,7 +46,7 @@ class DataOracles:
 
     def __init__(self, data: Summed, plan: Plan, noise: Noise, on_answer: OnAnswer | None = None) -> None:
         self.__data, self.__plan, self.__noise, self.__on_answer = data, plan, noise, on_answer
-        self.__opened: tuple[AbstractOracle, ...] = ()
+        self.__opened: AbstractOracle | None = None
 
     @property
     def problem(self) -> Problem:
@@ -58,78 +55,52 @@ class DataOracles:
 
     @property
     def released_means(self) -> tuple[Vector, float] | None:
-        """The noisy means that the run's own oracle answered, and the std of their noise; None without means."""
-        own = (oracle.released_means for oracle in self.__opened if isinstance(oracle, StandardisedOracle))
-        return next(own, None)
+        """The noisy means that the open oracle answered, and the std of their noise; None without means."""
+        opened = self.__opened
+        oracle = opened.moments if isinstance(opened, AbstractWithMoments) else opened
+        return oracle.released_means if isinstance(oracle, StandardisedOracle) else None
 
     def full_batch(self, hides_steps: bool) -> FullBatchOracle:
         """Open the oracle of full gradients, with or without hidden steps."""
         kind = HiddenStepsOracle if hides_steps else FullBatchOracle
-        return self.__keep(kind(*self.__arguments()))
+        return self.__open(kind)
 
     def sampled(self, walks: bool) -> SampledOracle:
         """Open the oracle of sampled gradients, with or without compiled walks."""
         kind = WalkingOracle if walks else SampledOracle
-        return self.__keep(kind(*self.__arguments()))
+        return self.__open(kind)
 
     def allocated(self) -> AllocatedOracle:
         """Open the oracle of secret slots. Raise `Unsuitable` if the records are on several machines."""
-        problem, data, plan, noise, on_answer = self.__arguments()
-        if not isinstance(data, Data):
+        if not isinstance(self.__data, Data):
             raise Unsuitable("secret slots need a list of all rows. Keep the dataset on one machine")
-        return self.__keep(AllocatedOracle(problem, data, plan, noise, on_answer))
+        return self.__open(AllocatedOracle)
 
     def standardised(self) -> StandardisedOracle:
         """Open the oracle of moments and limited gradients."""
-        return self.__keep(StandardisedOracle(*self.__arguments()))
+        return self.__open(StandardisedOracle)
 
     def counting(self) -> CountingOracle:
-        """Open the oracle of counts and products, whose moments have their own part of the plan."""
-        return self.__after_moments(CountingOracle, MOMENTS)
+        """Open the oracle of counts and products, and of the columns' moments."""
+        return self.__open(CountingOracle)
 
     def weighted(self) -> WeightedOracle:
-        """Open the oracle of weighted scores and curvatures, whose moments have their own part of the plan."""
-        return self.__after_moments(WeightedOracle, MOMENTS_OF_TABLES)
+        """Open the oracle of weighted scores and curvatures, and of the moments of columns and target."""
+        return self.__open(WeightedOracle)
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, with or without tables of gradients."""
         kind = TabulatingAccess if tabulates else DataAccess
-        return self.__keep(kind(*self.__arguments()))
+        return self.__open(kind)
 
     def transcript(self) -> Plan:
         """Return what was really answered."""
-        queries = (query for oracle in self.__opened for query in oracle.transcript().queries)
-        return replace(self.__plan, queries=tuple(queries))
+        return replace(self.__plan, queries=()) if self.__opened is None else self.__opened.transcript()
 
-    def __arguments(self) -> tuple[Problem, Summed, Plan, Noise, OnAnswer | None]:
-        """Return the arguments of an oracle. Raise `OutOfPlan` if one is open."""
-        if self.__opened:
+    def __open(self, kind: type[_Opened]) -> _Opened:
+        """Return a new oracle. Raise `OutOfPlan` if one is open."""
+        if self.__opened is not None:
             raise OutOfPlan("a plan is opened once: a second oracle would answer its queries again")
-        return self.problem, self.__data, self.__plan, self.__noise, self.__on_answer
-
-    def __after_moments(self, kind: type[_AfterMoments], names: set[str]) -> _AfterMoments:
-        """Open an oracle with an inner oracle, which answers the queries with these names."""
-        problem, data, plan, noise, on_answer = self.__arguments()
-        moments_plan, own_plan = split(plan, names)
-        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
-        return self.__keep(kind(moments, problem, data, own_plan, noise, counting_on(moments_plan, on_answer)))
-
-    def __keep(self, oracle: _Opened) -> _Opened:
-        """Return the oracle, whose answers become a part of the transcript."""
-        self.__opened += (oracle,)
-        return oracle
-
-
-def split(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
-    """Return the plan of the queries with these names, and the plan of all other queries."""
-    chosen = tuple(query for query in plan.queries if query.name in names)
-    remaining = tuple(query for query in plan.queries if query not in chosen)
-    return replace(plan, queries=chosen), replace(plan, queries=remaining)
-
-
-def counting_on(answered: Plan, on_answer: OnAnswer | None) -> OnAnswer | None:
-    """Return a callback that adds the answers of an earlier plan to the number that it is called with."""
-    if on_answer is None:
-        return None
-    count, report = sum(query.answers for query in answered.queries), on_answer
-    return lambda more: report(count + more)
+        opened = kind(self.problem, self.__data, self.__plan, self.__noise, self.__on_answer)
+        self.__opened = opened
+        return opened

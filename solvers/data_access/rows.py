@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import unfolded_rows
+from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
 
@@ -47,36 +48,30 @@ class Coded:
         numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (self.numbers, self.codes))
         if numbers.dtype not in (np.float32, np.float64):
             raise Unsuitable("stored numbers must be float64 or float32")
-        columns, start = problem.columns, numbers.shape[1]
-        widths = (1,) * problem.d if columns is None else columns.widths
-        if len(self.offsets) != len(widths):
+        is_declared = problem.columns is not None
+        widths = np.array(problem.columns.widths if problem.columns else (1,) * problem.d, dtype=np.int64)
+        offsets = np.array(self.offsets, dtype=np.int64)
+        if len(offsets) != len(widths):
             raise Unsuitable("offsets must have an entry for each feature of the problem")
-        stored = numbers.shape[1], codes.shape[1]
-        positions: list[list[int] | range] = []
-        categories: list[tuple[int, int, int, int]] = []
-        used: set[tuple[bool, int]] = set()  # a column of either matrix
-        for offset, length in zip(self.offsets, widths, strict=True):
-            size = code_bytes(length) if length > 1 else 1
-            if not 0 <= offset <= stored[length > 1] - size:
-                raise Unsuitable("offsets: a feature is not stored")
-            own = {(length > 1, column) for column in range(offset, offset + size)}
-            if used & own:
-                raise Unsuitable("offsets: two features share a stored column")
-            used |= own
-            positions.append([offset] if length == 1 else range(start, start + length))
-            if length > 1:
-                categories.append((offset, size, start, length))
-                start += length
-        if columns is not None:
-            positions.append([start])
-        constant = int(columns is not None)
+        is_block, count = widths > 1, numbers.shape[1]
+        sizes = np.array([code_bytes(width) for width in widths.tolist()], dtype=np.int64)  # 1 for a number
+        if ((offsets < 0) | (offsets + sizes > np.where(is_block, codes.shape[1], count))).any():
+            raise Unsuitable("offsets: a feature is not stored")
+        first = offsets + np.where(is_block, count, 0)  # column of a feature if the codes follow the numbers
+        used = np.concatenate([first[sizes > byte] + byte for byte in range(sizes.max(initial=1))])
+        if len(np.unique(used)) < len(used):
+            raise Unsuitable("offsets: two features share a stored column")
+        ends = count + np.cumsum(np.where(is_block, widths, 0))
+        starts = np.where(is_block, ends - widths, offsets)  # position of the first coordinate of a feature
+        positions = np.arange(widths.sum()) + np.repeat(starts - np.cumsum(widths) + widths, widths)
+        size = count + int(widths[is_block].sum()) + is_declared
         return kernels.Records(
             numbers=numbers.view(np.uint8),
             codes=codes,
-            categories=np.array(categories, dtype=np.int64).reshape(len(categories), 4),
-            positions=np.concatenate([np.array(part, dtype=np.int64) for part in positions]),
-            size=start + constant,
-            constant=constant,
+            categories=np.column_stack((offsets, sizes, starts, widths))[is_block],
+            positions=np.append(positions, size - 1) if is_declared else positions,
+            size=size,
+            constant=int(is_declared),
             center=np.empty(0),
             shrink=np.empty(0),
             intercept=1.0,
@@ -133,6 +128,20 @@ def entries_of(
     entries = slice(ends[0], ends[-1])
     row_of = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     return row_of, records.entry_index[len(offsets) :][entries], records.entry_values[entries]
+
+
+def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
+    """Return whether a number of each row lies outside its range, (n k,)."""
+    numbers, at = stored_numbers(records), records.positions[:-1][columns.is_number]
+    is_outside = np.zeros(len(numbers), dtype=np.bool_)
+    if len(records.entry_index):  # 0 is in every range
+        row, entry, values = entries_of(records, slice(0, len(numbers)))
+        is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
+        return np.bincount(row, is_beyond, minlength=len(numbers)) > 0
+    for rows in slices(len(numbers), len(at)):
+        x = numbers[rows][:, at]
+        is_outside[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
+    return is_outside
 
 
 def code_bytes(codes: int) -> int:

@@ -4,23 +4,20 @@ Precondition: the data are `Data` of the problem. The plan, n and the batch rate
 Guarantee: as `FullBatchOracle`. Proof: docs/proofs/oracle.md.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import PoissonGaussian, SvrgStep
-from accounting.noise import Noise, batches, draws
-from accounting.plan import Plan, PlannedQuery
+from accounting.noise import batches, draws
+from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import printed_bound, sampled_bound
 from solvers.centred import centred_bound, centres, check_centred
 from solvers.data_access.data import slots_of
 from solvers.data_access.full_batch import FullBatchOracle
-from solvers.data_access.summed import Summed
-from solvers.data_access.sums import RowCount, center, gradient_sum, mean_gradient, reach
-from solvers.problem import Problem, Vector
+from solvers.data_access.sums import RowCount, center, checked_norm, gradient_sum, mean_gradient
+from solvers.problem import Vector
 
 
 class SampledOracle(FullBatchOracle):
@@ -28,10 +25,7 @@ class SampledOracle(FullBatchOracle):
 
     __slots__ = ("_anchor",)
 
-    def __init__(
-        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
-    ) -> None:
-        super().__init__(problem, data, plan, noise, on_answer)
+    def _set_up(self) -> None:
         self._anchor: tuple[Vector, Vector] | None = None  # the last anchor and the exact gradient there
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
@@ -40,7 +34,7 @@ class SampledOracle(FullBatchOracle):
         b = n rate is fixed. It is not the size of the batch, which is secret. For an empty batch, the answer is noise
         alone. Raises as `gradient`; the planned mechanism must be Poisson-sampled.
         """
-        norm = reach(self._problem, w)
+        norm = checked_norm(self._problem, w)
         planned = self._meter.take(query, PoissonGaussian)
         batch, size = self._batch(planned)
         value = gradient_sum(self._data, batch, w) / (size * self._problem.unit.slots)
@@ -53,13 +47,14 @@ class SampledOracle(FullBatchOracle):
         clipping changes nothing while L ||w - anchor|| <= G. If w = anchor, the answer is 0; it is counted, but reads
         no data. Raises as `sampled_gradient`.
         """
-        norm = reach(self._problem, w) + reach(self._problem, anchor)
+        norm = checked_norm(self._problem, w) + checked_norm(self._problem, anchor)
         planned = self._meter.take(query, PoissonGaussian)
         problem = self._problem
         distance = kernels.length(w - anchor)
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
-            return self._meter.count(np.zeros(problem.size))
+            self._meter.report()
+            return np.zeros(problem.size)
         (batch, size), k = self._batch(planned), problem.unit.slots
         value = gradient_sum(self._data, batch, w, anchor, bound / problem.row_norm) / (size * k)
         return self._meter.answer(planned, value, sampled_bound(problem, size, bound, norm))
@@ -74,7 +69,8 @@ class SampledOracle(FullBatchOracle):
         """
         problem = self._problem
         check_centred(problem)
-        reach(problem, w), reach(problem, anchor)
+        for point in (w, anchor):
+            checked_norm(problem, point)
         moved = w - anchor
         distance = kernels.length(moved)
         if not centres(problem, distance):
@@ -92,7 +88,7 @@ class SampledOracle(FullBatchOracle):
         The per-record bound is 2G/b, plus rounding; nothing is clipped. The exact grad F(anchor) is stored for the next
         answer and never leaves without noise. Raises as `gradient`; the planned mechanism must be the printed step.
         """
-        norm, n = reach(self._problem, w) + reach(self._problem, anchor), self._problem.n
+        norm, n = checked_norm(self._problem, w) + checked_norm(self._problem, anchor), self._problem.n
         planned = self._meter.take(query, SvrgStep)
         mechanism = planned.mechanism
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:

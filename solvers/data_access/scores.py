@@ -4,7 +4,6 @@ Guarantee: a record adds a number in [-1/2, 1/2] that depends only on the record
 Proof: docs/proofs/tunings.md.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from accounting.mechanisms import Gaussian
 from solvers import kernels
 from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.sums import reach
+from solvers.data_access.sums import checked_norm
 from solvers.problem import Problem, Vector
 
 BOUND = 0.5
@@ -37,7 +36,7 @@ class ScoreOracle(AbstractOracle):
         ----------
         w : released coefficients in the coordinates of rows as declared, (size,)
         """
-        reach(self._problem, w)
+        checked_norm(self._problem, w)
         planned, k = self._meter.take(query, Gaussian), self._problem.unit.slots
         total = float(self._data.total(Scores(w))) / (2 * _STEPS)  # exact; divided by k after the noise
         return float(self._meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self._problem.n)
@@ -49,17 +48,13 @@ class Scores(Work):
 
     w: Vector
 
-    def on(self, data: Data) -> Callable[[Slots], NDArray[Any]]:
+    def sum(self, data: Data, rows: Slots) -> NDArray[Any]:
         """Return the sum over a piece."""
         points = np.ascontiguousarray(self.w.reshape(data.problem.outputs, data.problem.d))
-
-        def added(rows: Slots) -> NDArray[Any]:
-            slots = listed(rows)
-            y, scale = data.y[slots], data.scale[slots]
-            margins = np.stack([kernels.margins_of(data.records, point, slots) for point in points]) * scale
-            return np.array(np.sum(_scored(data.problem, margins, y) * (scale > 0), dtype=np.int64))
-
-        return added
+        slots = listed(rows)
+        y, scale = data.y[slots], data.scale[slots]
+        margins = np.stack([kernels.margins_of(data.records, point, slots) for point in points]) * scale
+        return np.array(np.sum(_scored(data.problem, margins, y) * (scale > 0), dtype=np.int64))
 
 
 def _scored(problem: Problem, margins: Vector, y: Vector) -> NDArray[np.int64]:

@@ -6,23 +6,21 @@ Proofs: docs/proofs/standardisation.md, docs/proofs/adaptive_gd.md.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from accounting.mechanisms import Gaussian
-from accounting.noise import Noise
-from accounting.plan import Plan, PlannedQuery
+from accounting.plan import PlannedQuery
 from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
+from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center, checked
 from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets, columns_of
-from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
-from solvers.problem import Problem, Vector
+from solvers.problem import Vector
 
 _SHORTEST, _LONGEST = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
@@ -31,18 +29,15 @@ class StandardisedOracle(AbstractOracle):
     """Private moments of rows whose layout is public, and gradients in a released frame.
 
     Every answer is one use of the Gaussian mechanism over all rows. Parameters as `AbstractOracle`. If a record is a
-    person, sums are divided by n k. Means of anything but gradients are also divided by the share of slots that hold a
-    row, which `means` releases with its answer; so they are means over rows.
+    person, sums are divided by the number of slots, n k. `means` also releases the share of slots that hold a row. All
+    answers but gradients are divided by this share, so they are means over rows.
     """
 
     __slots__ = ("_columns", "_factor", "_means", "_share")
 
-    def __init__(
-        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
-    ) -> None:
-        super().__init__(problem, data, plan, noise, on_answer)
-        self._columns = columns_of(data)
-        self._factor = sensitivity_factor(problem.relation)
+    def _set_up(self) -> None:
+        self._columns = columns_of(self._data)
+        self._factor = sensitivity_factor(self._problem.relation)
         self._share = 1.0
         self._means: tuple[Vector, float] | None = None
 
@@ -82,8 +77,7 @@ class StandardisedOracle(AbstractOracle):
         check_center(center, self._problem)
         planned = self._meter.take(query, Gaussian)
         limit = float(self._farthest(center).sum())
-        total = self._data.total(Spread(center, limit))
-        return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
+        return float(self._mean(planned, Spread(center, limit), limit / self._factor, limit)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """Return the mean of y o y + noise, (p,), with y the numbers of x - m.
@@ -98,14 +92,13 @@ class StandardisedOracle(AbstractOracle):
         squared_radius = radius * radius
         moved *= 1 + (self._columns.widths.count(1) + 16) * UNIT  # rounding of the computed ||y||^2
         is_shortened = longest > math.sqrt(self._factor) * squared_radius
-        total = self._data.total(Squares(center, squared_radius if is_shortened else math.inf))
-        return self._mean(planned, total, moved, min(longest, squared_radius) if is_shortened else longest)
+        squares = Squares(center, squared_radius if is_shortened else math.inf)
+        return self._mean(planned, squares, moved, min(longest, squared_radius) if is_shortened else longest)
 
     def target_mean(self, query: str) -> float:
         """Return the mean of y in [-1, 1] + noise."""
         planned = self._meter.take(query, Gaussian)
-        total = self._data.total(Targets())
-        return float(self._mean(planned, np.atleast_1d(total), 1.0, 1.0)[0])
+        return float(self._mean(planned, Targets(), 1.0, 1.0)[0])
 
     def target_spread(self, query: str, center: float) -> float:
         """Return the mean of |y - c| + noise, with y and c in [-1, 1] and |y - c| <= 1 + |c|."""
@@ -113,16 +106,14 @@ class StandardisedOracle(AbstractOracle):
             raise Unsuitable("center must lie in [-1, 1], as targets do")
         planned = self._meter.take(query, Gaussian)
         limit = 1 + abs(center)
-        total = self._data.total(Targets(center))
-        return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
+        return float(self._mean(planned, Targets(center), limit / self._factor, limit)[0])
 
     def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
         """Return the mean of min(|<z, w> - y|, limit) + noise."""
         own = self._own(frame, limit)
         points = self._points(w)
         planned = self._meter.take(query, Gaussian)
-        total = self._data.total(Residuals(own, points[0], limit))
-        return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
+        return float(self._mean(planned, Residuals(own, points[0], limit), limit / self._factor, limit)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float, smoothing: float = 0.0) -> Vector:
         """Return (1/n) sum_i t_i z_i + noise, flat, with z_i in the frame and |t_i| <= limit / ||z_i||.
@@ -171,9 +162,9 @@ class StandardisedOracle(AbstractOracle):
         farthest = moment_bounds.farthest(self._columns, center)
         return farthest * (1 + (len(farthest) + 16) * UNIT)
 
-    def _mean(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
-        """Return the answer as a mean over the slots that hold a row."""
-        return self._answer(planned, total, moved, longest) / self._share
+    def _mean(self, planned: PlannedQuery, work: Work, moved: float, longest: float) -> Vector:
+        """Return the sum + noise as a mean over the slots that hold a row."""
+        return self._answer(planned, np.atleast_1d(self._data.total(work)), moved, longest) / self._share
 
     def _answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
         """Return total / (n k) + noise, with the per-record bound `moved` of the exact total and the longest term."""

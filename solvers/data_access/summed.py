@@ -1,4 +1,4 @@
-"""Types of data of which sums can be computed: in this memory, or in partitions elsewhere."""
+"""The type of data of which sums can be computed."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -6,12 +6,11 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from solvers.data_access.data import Slots, Work
-from solvers.frame import Frame
 from solvers.problem import Problem
 
 
 class Summed(Protocol):
-    """n k slots of which sums can be computed: `Data`, or `partitioned.Partitioned`, whose records are elsewhere."""
+    """Data of which sums can be computed: `Data`, or `partitioned.Partitioned`, whose records are on other machines."""
 
     @property
     def problem(self) -> Problem:
@@ -22,13 +21,3 @@ class Summed(Protocol):
 
     def seen_by(self, problem: Problem) -> "Summed":
         """Return the same records for another loss, or for another bound on prepared rows."""
-
-
-class RemoteData(Summed, Protocol):
-    """Data whose records are not in this memory."""
-
-    def within(self, frame: Frame, row_norm: float) -> "RemoteData":
-        """Return the records in a frame; see `frames.framed`."""
-
-    def seen_by(self, problem: Problem) -> "RemoteData":
-        """Return the same records for another problem; see `Summed.seen_by`."""

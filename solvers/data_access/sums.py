@@ -1,6 +1,5 @@
 """Sums of clipped gradients over rows; `solvers.bounds` has their per-record bounds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,31 +45,31 @@ class Gradients(Work):
     limit: float
     curvature: float
 
-    def on(self, data: Data) -> Callable[[Slots], Vector]:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-        loss = data.problem.compiled
+        slots, loss = listed(rows), data.problem.compiled
         if loss is None:
-            return lambda rows: _plain_sum(data, rows, self.w, self.anchor, self.limit)
+            return _plain_sum(data, slots, self.w, self.anchor, self.limit)
         examples = kernels.Examples(data.records, data.y, data.scale).read_only()
         w = np.ascontiguousarray(self.w)
         if self.anchor is None:
-            return lambda rows: kernels.gradient_sum(examples, listed(rows), w, loss)
-        changes = (w, np.ascontiguousarray(self.anchor), loss, self.limit, self.curvature)
-        return lambda rows: kernels.change_sum(examples, listed(rows), *changes)
+            return kernels.gradient_sum(examples, slots, w, loss)
+        return kernels.change_sum(
+            examples, slots, w, np.ascontiguousarray(self.anchor), loss, self.limit, self.curvature
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RowCount(Work):
     """The number of slots that hold a row."""
 
-    def on(self, data: Data) -> Callable[[Slots], NDArray[np.int64]]:
+    def sum(self, data: Data, rows: Slots) -> NDArray[np.int64]:
         """Return the number in a piece."""
-        return lambda rows: np.array(np.count_nonzero(data.scale[rows]))
+        return np.array(np.count_nonzero(data.scale[rows]))
 
 
-def _plain_sum(data: Data, rows: Slots, w: Vector, anchor: Vector | None, limit: float) -> Vector:
+def _plain_sum(data: Data, slots: NDArray[np.int64], w: Vector, anchor: Vector | None, limit: float) -> Vector:
     """Return the sum over a piece for a loss of K outputs, whose slopes NumPy computes."""
-    slots = listed(rows)
     y, scale = data.y[slots], data.scale[slots]
     slopes = _slopes(data, slots, y, scale, w)
     if anchor is not None:
@@ -103,8 +102,8 @@ def center(problem: Problem, moved: Vector, share: float) -> Vector:
     return (problem.L / 2 * (1 - share)) * moved
 
 
-def reach(problem: Problem, w: Vector) -> float:
-    """Return ||w||, or raise `Unsuitable` if w has a wrong shape or a margin could overflow at w."""
+def checked_norm(problem: Problem, w: Vector) -> float:
+    """Return ||w||. Raise `Unsuitable` if w has a wrong shape, or is so long that a margin could overflow."""
     if w.shape != (problem.size,):
         raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
     norm = kernels.length(np.ascontiguousarray(w))

@@ -24,7 +24,7 @@ from solvers.bounds import sampled_factors
 from solvers.centred import centred_factors, check_centred
 from solvers.data_access.data import Data, slots_of
 from solvers.data_access.sampled import SampledOracle
-from solvers.data_access.sums import reach
+from solvers.data_access.sums import checked_norm
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -51,7 +51,7 @@ class WalkingOracle(SampledOracle):
         """
         problem, data = self._problem, self._data
         for point in (w, anchor, snapshot):
-            reach(problem, point)
+            checked_norm(problem, point)
         if centred:
             check_centred(problem)
         planned = self._meter.look(query, PoissonGaussian)

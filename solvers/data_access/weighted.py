@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import PlannedQuery
@@ -16,16 +15,18 @@ from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.data import Work
+from solvers.data_access.packing import packing, unpacked
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, Scores, SquaredScores
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.problem import Vector
-from solvers.weighting import AnyWeights
+from solvers.weighting import MOMENTS_OF_TABLES, AnyWeights
 
 _LARGEST_ENTRY, _LARGEST_WEIGHT = 1e30, 1e50  # of a frame and of w, so that no square or margin overflows
 _LIMITS = 1e-12, 1e12
-_MOST_KEPT = 2**26  # coordinates of all rows, in all partitions
+MOST_CACHED_COORDINATES = 2**26
+"""Largest number of coordinates, of all rows in all partitions, that are kept between sums."""
 
 
 class WeightedOracle(AbstractWithMoments):
@@ -37,10 +38,12 @@ class WeightedOracle(AbstractWithMoments):
     """
 
     __slots__ = ()
+    _moment_queries = MOMENTS_OF_TABLES
 
     def planned(self, query: str) -> PlannedQuery:
-        """Return the query with its planned noise, which is public."""
-        return self._meter.look(query, Gaussian)
+        """Return the query with its planned noise, which is public; it may be a query of the moments."""
+        is_of_moments = query in self._moment_queries
+        return self.moments.planned(query) if is_of_moments else self._meter.look(query, Gaussian)
 
     def second_moments(self, query: str, frame: FullFrame, limit: float) -> Matrix:
         """Return (1/n) sum of omega u u' + noise, with omega = min(1, limit / ||u||^2)."""
@@ -106,7 +109,7 @@ class WeightedOracle(AbstractWithMoments):
 
     def _keeps(self, frame: FullFrame) -> bool:
         """Return whether the coordinates of all rows are kept between sums; every partition keeps its own."""
-        return self._problem.slots * frame.size <= _MOST_KEPT
+        return self._problem.slots * frame.size <= MOST_CACHED_COORDINATES
 
     def _checked(self, frame: FullFrame) -> FullFrame:
         """Return a private copy of a frame. Raise `Unsuitable` if it is out of range, by the request alone."""
@@ -116,20 +119,6 @@ class WeightedOracle(AbstractWithMoments):
         if not (fits and (np.abs(own.raw) <= _LARGEST_ENTRY).all()):
             raise Unsuitable("frame: entries must lie in [-1e30, 1e30], with a column for each coordinate of a row")
         return own
-
-
-def packing(size: int) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Vector]:
-    """Return the indices of the upper triangle of a matrix by rows, and the factor of each entry."""
-    rows, columns = np.triu_indices(size)
-    return (rows, columns), np.where(rows == columns, 1.0, math.sqrt(2))
-
-
-def unpacked(entries: Vector, size: int) -> Matrix:
-    """Return the symmetric matrix from its upper triangle, off the diagonal times sqrt(2)."""
-    upper, factors = packing(size)
-    matrix = np.zeros((size, size))
-    matrix[upper] = entries / factors
-    return matrix + np.triu(matrix, 1).T
 
 
 def _checked_point(w: Vector, frame: FullFrame) -> Vector:

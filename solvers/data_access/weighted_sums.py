@@ -2,11 +2,10 @@
 
 The coordinates of a row are computed by elementwise operations, from this row alone, so they are a function of the row
 and of the frame, bit for bit. Every term is cut to its bound at the end, whatever the error of its factors.
-A work with `keeps` leaves the coordinates of rows in the cache of the data, for the next sums in the same frame.
+A work that keeps coordinates stores those of all rows in the cache of the data, for the next sums in the same frame.
 Proof: docs/proofs/regression_table.md.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,95 +33,88 @@ class LongRows(Work):
     frame: FullFrame
     limit: float
 
-    def on(self, data: Data) -> Callable[[Slots], Matrix]:
+    def sum(self, data: Data, rows: Slots) -> Matrix:
         """Return the sum over a piece."""
+        u, _ = coordinates(data, slice(*range_of(rows)), self.frame)
+        return (u * np.minimum(1.0, self.limit / _lengths(u) ** 2)[:, None]).T @ u
 
-        def added(rows: Slots) -> Matrix:
-            u, _ = coordinates(data, slice(*range_of(rows)), self.frame)
-            return (u * np.minimum(1.0, self.limit / _lengths(u) ** 2)[:, None]).T @ u
 
-        return added
+class InFrame(Work):
+    """A sum over rows in a frame. If it keeps coordinates, those of all rows are computed once, for all next sums."""
+
+    __slots__ = ()
+    reads: ClassVar[Reads] = "rows"
+    frame: FullFrame
+    keeps: bool
+
+    def prepare(self, data: Data) -> None:
+        """Compute the coordinates of all rows if they are kept."""
+        if self.keeps:
+            _kept_coordinates(data, self.frame)
+
+    def row_coordinates(self, data: Data, rows: slice) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Return `coordinates` of some rows."""
+        if not self.keeps:
+            return coordinates(data, rows, self.frame)
+        u, has_weight = _kept_coordinates(data, self.frame)
+        return u[rows], has_weight[rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Distances(Work):
+class Distances(InFrame):
     """The sum of min(|<u, w> - y|, limit) over rows with a weight."""
-
-    reads: ClassVar[Reads] = "rows"
 
     frame: FullFrame
     w: Vector
     limit: float
     keeps: bool = True
 
-    def on(self, data: Data) -> Callable[[Slots], Vector]:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-
-        rows_in = coordinates_in(data, self.frame, self.keeps)
-
-        def added(rows: Slots) -> Vector:
-            u, has_weight = rows_in(slice(*range_of(rows)))
-            distances = np.abs(_margins(u, self.w) - np.clip(data.y[rows], -1, 1))
-            return np.array((np.minimum(distances, self.limit) * has_weight).sum())
-
-        return added
+        u, has_weight = self.row_coordinates(data, slice(*range_of(rows)))
+        distances = np.abs(_margins(u, self.w) - np.clip(data.y[rows], -1, 1))
+        return np.array((np.minimum(distances, self.limit) * has_weight).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores(Work):
+class Scores(InFrame):
     """The sum of omega t u at w, (coordinates,)."""
 
-    reads: ClassVar[Reads] = "rows"
-
     frame: FullFrame
     w: Vector
     weights: AnyWeights
     keeps: bool = True
 
-    def on(self, data: Data) -> Callable[[Slots], Vector]:
+    def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-        scores = self.each(data)
-        return lambda rows: np.asarray(scores(slice(*range_of(rows))).sum(axis=0))
+        return np.asarray(self.each(data, slice(*range_of(rows))).sum(axis=0))
 
-    def each(self, data: Data) -> Callable[[slice], Matrix]:
-        """Return a function that returns omega t u of each row, cut to the gradient bound: (rows, coordinates)."""
-        rows_in, weights = coordinates_in(data, self.frame, self.keeps), self.weights
-
-        def scores(rows: slice) -> Matrix:
-            u, _ = rows_in(rows)
-            lengths = _lengths(u)
-            margins = _margins(u, self.w)
-            factors = weights.weights(margins, lengths) * weights.residuals(margins, data.y[rows])
-            bounds = weights.gradient_bound / lengths
-            return np.asarray(u * np.clip(factors, -bounds, bounds)[:, None])
-
-        return scores
+    def each(self, data: Data, rows: slice) -> Matrix:
+        """Return omega t u of each row, cut to the gradient bound: (rows, coordinates)."""
+        (u, _), weights = self.row_coordinates(data, rows), self.weights
+        lengths = _lengths(u)
+        margins = _margins(u, self.w)
+        factors = weights.weights(margins, lengths) * weights.residuals(margins, data.y[rows])
+        bounds = weights.gradient_bound / lengths
+        return np.asarray(u * np.clip(factors, -bounds, bounds)[:, None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curvatures(Work):
+class Curvatures(InFrame):
     """The sum of omega f u u' at w: (coordinates, coordinates)."""
-
-    reads: ClassVar[Reads] = "rows"
 
     frame: FullFrame
     w: Vector
     weights: AnyWeights
     keeps: bool = True
 
-    def on(self, data: Data) -> Callable[[Slots], Matrix]:
+    def sum(self, data: Data, rows: Slots) -> Matrix:
         """Return the sum over a piece."""
-
-        rows_in = coordinates_in(data, self.frame, self.keeps)
-
-        def added(rows: Slots) -> Matrix:
-            u, _ = rows_in(slice(*range_of(rows)))
-            lengths = _lengths(u)
-            margins = _margins(u, self.w)
-            factors = self.weights.weights(margins, lengths) * self.weights.slopes(margins, data.y[rows])
-            return (u * np.minimum(factors, self.weights.curvature_bound / lengths**2)[:, None]).T @ u
-
-        return added
+        u, _ = self.row_coordinates(data, slice(*range_of(rows)))
+        lengths = _lengths(u)
+        margins = _margins(u, self.w)
+        factors = self.weights.weights(margins, lengths) * self.weights.slopes(margins, data.y[rows])
+        return (u * np.minimum(factors, self.weights.curvature_bound / lengths**2)[:, None]).T @ u
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,28 +128,21 @@ class SquaredScores(Work):
 
     scores: Scores
 
-    def on(self, data: Data) -> Callable[[Slots], Matrix]:
+    def prepare(self, data: Data) -> None:
+        """Prepare the scores."""
+        self.scores.prepare(data)
+
+    def sum(self, data: Data, rows: Slots) -> Matrix:
         """Return the sum over the records that begin in a piece."""
-        k, each = data.problem.unit.slots, self.scores.each(data)
-
-        def added(rows: Slots) -> Matrix:
-            start, stop = (-(-end // k) * k for end in range_of(rows))
-            scores = each(slice(start, stop))
-            own = scores.reshape(-1, k, scores.shape[1]).sum(axis=1) / k
-            return np.asarray(own.T @ own)
-
-        return added
+        k = data.problem.unit.slots
+        start, stop = (-(-end // k) * k for end in range_of(rows))
+        scores = self.scores.each(data, slice(start, stop))
+        own = scores.reshape(-1, k, scores.shape[1]).sum(axis=1) / k
+        return np.asarray(own.T @ own)
 
 
-def coordinates_in(data: Data, frame: FullFrame, keeps: bool) -> Callable[[slice], tuple[Matrix, NDArray[np.bool_]]]:
-    """Return a function that returns `coordinates` of some rows.
-
-    Parameters
-    ----------
-    keeps : whether all rows are computed at once and kept for the next sums in this frame
-    """
-    if not keeps:
-        return lambda rows: coordinates(data, rows, frame)
+def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return `coordinates` of all rows, which are computed once for all sums in this frame."""
     slots = data.problem.slots
     cached: tuple[FullFrame, Matrix, NDArray[np.bool_]] | None = data.cache.get("coordinates")
     if cached is None or not (
@@ -169,8 +154,7 @@ def coordinates_in(data: Data, frame: FullFrame, keeps: bool) -> Callable[[slice
             u[rows], has_weight[rows] = coordinates(data, rows, frame)
         cached = frame, u, has_weight
         data.cache["coordinates"] = cached
-    _, all_u, all_weights = cached
-    return lambda rows: (all_u[rows], all_weights[rows])
+    return cached[1:]
 
 
 def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDArray[np.bool_]]:

@@ -63,11 +63,8 @@ def answers_size(problem: Problem) -> int:
 
 def unpacked(problem: Problem, flat: Vector, stds: Stds) -> Answers:
     """Return the answers from `Answers.flat`; the number of coordinates follows from the released counts."""
-    d, width, triangle = (
-        parameters_of(problem),
-        problem.d - 1,
-        parameters_of(problem) * (parameters_of(problem) + 1) // 2,
-    )
+    d, width = parameters_of(problem), problem.d - 1
+    triangle = d * (d + 1) // 2
     ends = np.cumsum([4, width, width, width, d, d, triangle, triangle])
     numbers, center, variances, noise, point, gradient, *matrices = np.split(flat, ends)
     share, *target = numbers.tolist()

@@ -1,8 +1,8 @@
 """The budget of a regression table: shares, limits, refusal and forecast, functions of public numbers.
 
 Symbols: n records, d free parameters, k slots of a record, mu the Gaussian mu of the guarantee. The *signal* is
-x = n mu / d^1.5: by how much information exceeds the noise of a curvature. Constants were chosen by the simulations of
-docs/spec 27. They affect widths, and never the guarantee.
+x = n mu / d^1.5, the ratio of information to the noise of a curvature. Constants were chosen by the simulations of
+docs/spec 27. They affect the widths of intervals, and never the privacy guarantee.
 """
 
 import math

@@ -17,14 +17,14 @@ from scipy import special
 from solvers.inference.answers import Answers, coordinates_of
 from solvers.inference.budget import Budget, step_name
 from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
-from solvers.inference.families import STEPS, Fitted
+from solvers.inference.families import STEPS, FitFacts
 from solvers.inference.path import NODE_WEIGHTS, NODES
 from solvers.inference.target import total_share_std
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 
-_RESOLVED_STDS = 3.0  # smaller eigenvalues of H are not told from noise
-_SURE_STDS = 15.0  # larger eigenvalues need no allowance for their noise
+_RESOLVED_STDS = 3.0  # in noise stds; smaller eigenvalues of H cannot be distinguished from noise
+_SURE_STDS = 15.0  # in noise stds; larger eigenvalues need no allowance for their noise
 _KNOWN_STDS = 4.0  # of the sum of squared scores, above which the part of sampling is not mostly noise
 _UNRESOLVED_PART = 0.5  # of a contrast's variance in directions that are not resolved
 
@@ -117,7 +117,7 @@ class Estimate:
         inverse = (vectors / positive) @ vectors.T
         score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(coordinates.size)
         first = answers.point - inverse @ answers.gradient
-        own = inverse @ (score_variance + _curvature_noise(curvature_std, answers.point - first)) @ inverse
+        own = inverse @ (score_variance + curvature_noise(curvature_std, answers.point - first)) @ inverse
         remainder = np.zeros(coordinates.size)
         if not weights.is_linear:
             remainder = _remainder(coordinates, weights, answers.point, first, own)
@@ -135,7 +135,7 @@ class Estimate:
             inverse=inverse,
             wide_inverse=wide_inverse,
             sampling=raised(answers.squared_scores, 0.0) / max(n - coordinates.size, 1),
-            noise=score_variance + _curvature_noise(curvature_std, change),
+            noise=score_variance + curvature_noise(curvature_std, change),
             remainder=inverse @ remainder,
             squared_scores_std=squared_scores_std,
             is_sampling_known=float(np.trace(answers.squared_scores)) > _KNOWN_STDS * trace_std,
@@ -145,7 +145,7 @@ class Estimate:
             change=answers.point - theta,
             last_step_std=stds.of_vector(step_name(len(STEPS) - 1), weights.gradient_bound),
             largest_change=budget.family.largest_change,
-            refusal=budget.family.refusal(_fitted(problem, coordinates, theta, answers, stds)),
+            refusal=budget.family.refusal(_fit_facts(problem, coordinates, theta, answers, stds)),
         )
 
     @cached_property
@@ -206,15 +206,15 @@ class Estimate:
         return float(special.fdtrc(count, degrees, quadratic / count))
 
 
-def _curvature_noise(std: float, change: Vector) -> Matrix:
+def curvature_noise(std: float, change: Vector) -> Matrix:
     """Return the covariance of E D, with E the noise of a curvature and D a change of the point."""
     size = len(change)
     return np.asarray(std**2 / 2 * (float(change @ change) * np.eye(size) + np.outer(change, change)))
 
 
-def _fitted(problem: Problem, coordinates: Coordinates, theta: Vector, answers: Answers, stds: Stds) -> Fitted:
+def _fit_facts(problem: Problem, coordinates: Coordinates, theta: Vector, answers: Answers, stds: Stds) -> FitFacts:
     """Return the released facts by which a family may refuse the table."""
-    return Fitted(
+    return FitFacts(
         target=answers.target,
         rows=problem.slots * answers.share,
         share_std=total_share_std(stds, answers.share, answers.target.mean),

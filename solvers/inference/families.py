@@ -55,7 +55,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FitFacts:
     """Released facts about a fit, for which a family may refuse the table.
 
     Parameters
@@ -156,7 +156,7 @@ class Family(ABC):
     def start(self, target: Target) -> float:
         """Return the margin of every row at the start of the path."""
 
-    def refusal(self, fitted: Fitted) -> str | None:  # noqa: ARG002
+    def refusal(self, facts: FitFacts) -> str | None:  # noqa: ARG002
         """Return why the table gives no coefficient, judged by released numbers, or None."""
         return None
 
@@ -204,15 +204,13 @@ class LogisticFamily(Family):
         """Return the log-odds of the positive class."""
         return math.log(target.share / (1 - target.share))
 
-    def refusal(self, fitted: Fitted) -> str | None:
+    def refusal(self, facts: FitFacts) -> str | None:
         """Return the reason if one class has few rows, or if the classes are nearly separated."""
-        events = fitted.rows * min(fitted.target.share, 1 - fitted.target.share)
-        minimum = max(
-            _LEAST_EVENTS_PER_PARAMETER * fitted.parameters, _LEAST_EVENTS_STDS * fitted.rows * fitted.share_std
-        )
+        events = facts.rows * min(facts.target.share, 1 - facts.target.share)
+        minimum = max(_LEAST_EVENTS_PER_PARAMETER * facts.parameters, _LEAST_EVENTS_STDS * facts.rows * facts.share_std)
         if events < minimum:
             return FEW_EVENTS
-        return SEPARATED if fitted.margin_spread > _SEPARATED_MARGINS else None
+        return SEPARATED if facts.margin_spread > _SEPARATED_MARGINS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +321,11 @@ class PoissonFamily(Family):
         """Return the log of the mean count as a share of Y."""
         return math.log(target.share)
 
-    def refusal(self, fitted: Fitted) -> str | None:
+    def refusal(self, facts: FitFacts) -> str | None:
         """Return the reason if the counts are few, or if the noise hides their mean."""
-        is_hidden = fitted.target.share < _LEAST_EVENTS_STDS * fitted.share_std
-        total = fitted.rows * fitted.target.share * self.largest_count
-        return FEW_COUNTS if is_hidden or total < _LEAST_EVENTS_PER_PARAMETER * fitted.parameters else None
+        is_hidden = facts.target.share < _LEAST_EVENTS_STDS * facts.share_std
+        total = facts.rows * facts.target.share * self.largest_count
+        return FEW_COUNTS if is_hidden or total < _LEAST_EVENTS_PER_PARAMETER * facts.parameters else None
 
 
 LOGISTIC, LINEAR = LogisticFamily(), LinearFamily()

@@ -39,7 +39,6 @@ from solvers.preparation.moments import Moments, columns_of
 from solvers.problem import Problem, Vector
 from solvers.ranges import Real
 from solvers.regularizers import NoRegularizer
-from solvers.weighting import MOMENTS_OF_TABLES
 
 LargestCount = Annotated[float | None, Real(1.0, 1e9)]
 
@@ -194,7 +193,7 @@ class RegressionTableRun(WeightedRun):
 
     def run(self, oracle: Weighted, problem: Problem) -> Vector:
         """Return the answers, flat."""
-        stds = Stds(problem, lambda query: _planned(oracle, query))
+        stds = Stds(problem, lambda query: oracle.planned(query).noise_multiplier)
         moments = _column_moments(oracle, problem)
         share = oracle.moments.share
         first = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds))
@@ -222,12 +221,6 @@ class RegressionTableRun(WeightedRun):
             weights = budget.path_weights(target, share, index)
             w = path.moved(w, oracle.gradient(step_name(index), w, coordinates.frame, weights), weights)
         return target, w
-
-
-def _planned(oracle: Weighted, query: str) -> float:
-    """Return the noise multiplier of a query, of the moments or of the weighted answers."""
-    is_of_moments = query in MOMENTS_OF_TABLES
-    return (oracle.moments if is_of_moments else oracle).planned(query).noise_multiplier
 
 
 def _column_moments(oracle: Weighted, problem: Problem) -> Moments:

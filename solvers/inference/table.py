@@ -19,7 +19,7 @@ from solvers.inference.regression_table import RegressionTableRun
 from solvers.preparation.moments import columns_of
 from solvers.problem import Problem, Vector
 
-_LEAST_GIVEN = 0.5  # of the lines; the few of a table with fewer are those whose curvature noise made large
+_LEAST_GIVEN = 0.5  # share of lines that must be visible; if fewer are, noise of the curvature made most of them large
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ class ByProfile(WithoutQueries):
 
     def prepared(self, problem: Problem) -> Problem:
         """Return the problem that the method solves."""
-        return self._with_moments(problem) if self.by_method else Private().prepared(problem)
+        if self.by_method:
+            return replace(problem, moments=(self.moments.center, self.moments.variances, self.moments.noise))
+        return Private().prepared(problem)
 
     def refusal(self, problem: Problem, privacy: Privacy) -> str | None:
         """Return why rows of the problem cannot be standardized by the profile, or None if they can."""
@@ -78,6 +80,3 @@ class ByProfile(WithoutQueries):
         if self.by_method:
             return None
         return framed(problem, np.array(self.moments.center), self.moments.floored(FLOOR))
-
-    def _with_moments(self, problem: Problem) -> Problem:
-        return replace(problem, moments=(self.moments.center, self.moments.variances, self.moments.noise))

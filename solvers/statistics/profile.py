@@ -56,8 +56,7 @@ class Profile(Statistic):
         """Return the bounds of the moments and of the counts; a record is in one bin of each of p numbers."""
         bounds = moments.bounds(problem)
         p = numbers(problem)
-        moved = count_bounds.counts(moments.columns_of(problem), problem.relation)
-        return bounds | {"histograms": (moved, p * self.bins)} if p else bounds
+        return bounds | {"histograms": (count_bounds.cells(problem.relation, p), p * self.bins)} if p else bounds
 
     def size(self, problem: Problem) -> int:
         """Return how many numbers `run` returns."""

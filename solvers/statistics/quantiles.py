@@ -58,8 +58,8 @@ class Quantiles(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return sqrt(p / 2), or sqrt(p) under zero_out, because a record is in one bin of each number."""
-        moved = count_bounds.counts(moments.columns_of(problem), problem.relation)
-        bounds: Bounds = {"histograms": (moved, self.bins * numbers(problem))}
+        p = numbers(problem)
+        bounds: Bounds = {"histograms": (count_bounds.cells(problem.relation, p), self.bins * p)}
         return bounds | {query.name: moments.bounds(problem)[query.name] for query in self.queries(problem)[:-1]}
 
     def size(self, problem: Problem) -> int:

@@ -18,7 +18,7 @@ from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, bins_refused
 
 MOST_BINS, MOST_GROUPS, MOST_DESCRIPTIONS, MOST_CELLS = 256, 128, 2**11, 2**18
-_GROUPS_SHARE, _MOMENTS_SHARE = 0.2, 0.4  # of mu^2; the parts use what is left
+_GROUPS_SHARE, _MOMENTS_SHARE = 0.2, 0.4  # of mu^2; the remaining share is for the parts
 
 _ALL = Groups()  # all rows are one group, of which all features are described
 TableBins = Annotated[int, Field(ge=1, le=MOST_BINS)]
@@ -80,8 +80,8 @@ class Table1(Statistic):
         groups = self.groups.count(columns)
         parts = self.groups.parts(columns, self.bins)
         bounds: Bounds = {
-            "groups": (count_bounds.group_parts(1, problem.relation), groups),
-            "parts": (count_bounds.group_parts(len(parts), problem.relation), groups * sum(parts)),
+            "groups": (count_bounds.cells(problem.relation), groups),
+            "parts": (count_bounds.cells(problem.relation, len(parts)), groups * sum(parts)),
         }
         return bounds | {"moments": (count_bounds.group_moments(p, problem.relation), groups * 2 * p)} if p else bounds
 

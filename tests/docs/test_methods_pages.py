@@ -17,10 +17,11 @@ def test_each_page_of_a_method_is_up_to_date(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text()
     assert text == methods.page(name, CURVES)
     assert text.startswith(f"# `{name}`: ")
+    assert f"\n\nUse `{name}` " in text.partition("\n## ")[0]
     assert f"]({name}.svg)" in text
     assert re.findall("^## (.*)", text, re.MULTILINE)[:4] == [
+        "Algorithm",
         "Guarantee",
-        "When to use it",
         "Supported problems",
         "Parameters",
     ]

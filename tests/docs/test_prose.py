@@ -46,6 +46,7 @@ PAGES: tuple[str, ...] = (
     "docs/forecasts.md",
     "docs/glossary.md",
     "docs/how-to/analyst.md",
+    "docs/how-to/fit.md",
     "docs/how-to/integrations.md",
     "docs/how-to/operator.md",
     "docs/how-to/regression.md",

@@ -180,6 +180,7 @@ def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
         "tutorial.md",
         "auditing.md",
         "webhooks.md",
+        "how-to/fit.md",  # tests/e2e/test_fit.py
         *how_tos,
     }
     python = {name for name, page in pages.items() if blocks(page, "python")}

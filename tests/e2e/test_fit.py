@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.fit import _usual
+from app.cli.fit import default_delta
 from app.cli.specs import read_spec
 from app.http.lists import Paging
 from app.persistence.session import Database
@@ -25,6 +25,8 @@ from purse import load
 from purse.wire.files import Dialect
 from purse.wire.models import Model
 from tests.support import cli, hospital
+from tests.support.console import steps
+from tests.support.session import Session
 from tests.support.workbook import workbook
 
 ROOT = Path(__file__).parents[2]
@@ -114,10 +116,10 @@ def test_the_default_delta_follows_from_the_number_of_records(people: Path, ends
         path = people.with_suffix(".csv.gz" if packed else ".many.csv")
         text = ends.join(["age,sex,income", *["30,female,low"] * rows]).encode()
         path.write_bytes(gzip.compress(text, 1) if packed else text)
-        assert _usual(path, declared) == pytest.approx(delta, rel=1e-12)
+        assert default_delta(path, declared) == pytest.approx(delta, rel=1e-12)
     declared = declared.model_copy(update={"dialect": Dialect(encoding="utf-16")})
     path.write_bytes((ends.join(["age,sex,income", *["30,female,low"] * 125_000])).encode("utf-16"))
-    assert _usual(path, declared) == pytest.approx(8e-7, rel=1e-12)
+    assert default_delta(path, declared) == pytest.approx(8e-7, rel=1e-12)
 
 
 def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
@@ -272,6 +274,20 @@ def _only_the_first_token_is_left(home: Path) -> None:
         assert (home / "steward-token").stat().st_mode & 0o777 == 0o600
     finally:
         database.close()
+
+
+@pytest.mark.slow
+def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app").symlink_to(ROOT / "app")
+    monkeypatch.setenv("PURSE_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("PURSE_TOKEN", raising=False)
+    monkeypatch.delenv("PURSE_HOME", raising=False)
+    session = Session(capsys)
+    for command, output in steps(ROOT / "docs/how-to/fit.md"):
+        session.run(command, output)
+    assert Path("predictions.csv").read_text().count("\n") == 3
+    assert Path("purse-data").is_dir()
 
 
 def test_a_file_with_another_format_than_its_name_is_refused(people: Path, fit: Fit) -> None:

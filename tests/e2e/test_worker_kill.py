@@ -216,7 +216,8 @@ def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
     until(handle.done)
     assert handle.result().kind == "raised"
     assert handle.result().output == ""
-    assert task.attempt("{}", "outside of any worker") == FAILED
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(task.attempt, "{}", "outside of any worker").result() == FAILED
 
 
 def test_threads_that_wait_for_one_attempt_get_the_same_result(engine: DaskEngine) -> None:

@@ -35,7 +35,6 @@ from accounting.records.events import (
 from accounting.records.filters import cost_to_json
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
-from accounting.records.sessions import session_cost
 from tests.support.javascript import Module, Thrown, in_page
 from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, unrecorded_receipt
 from tests.support.receipts import AT, GD, SVRG
@@ -44,7 +43,7 @@ from tests.support.sessions import RELEASE as CALIBRATED
 from tests.support.sessions import RULE as MIXED
 from tests.support.sessions import run as run_sessions
 
-OUTSIDE = External("d1", "old", GAUSSIAN, session_cost(MIXED, plan(GAUSSIAN)), True, "eve")
+OUTSIDE = External("d1", "old", GAUSSIAN, MIXED.cost(plan(GAUSSIAN)), True, "eve")
 RAISED = Promised(MIXED.raised(Privacy(20.0, 1e-6)), "eve")
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
 

@@ -24,8 +24,8 @@ from solvers.columns import Columns
 from solvers.data_access import inputs, weighted_sums
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
-from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.weighted import WeightedOracle, packing
+from solvers.data_access.packing import packing
+from solvers.data_access.weighted import WeightedOracle
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Scores, SquaredScores, coordinates
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
@@ -70,9 +70,8 @@ def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle]
 
     present = np.abs(X).sum(axis=1) > 0
     data = inputs.of_arrays(X, y, problem, present if problem.unit.is_person else None)
-    moments = StandardisedOracle(problem, data, replace(plan, queries=()), Noise(SeededBits(1)))
     with patch.object(Meter, "perturb", perturb):
-        ask(WeightedOracle(moments, problem, data, plan, Noise(SeededBits(1))))
+        ask(WeightedOracle(problem, data, plan, Noise(SeededBits(1))))
     return answers[0]
 
 
@@ -318,34 +317,29 @@ def of_unit_rows(u: Vector) -> Vector:
     return np.ones(len(u))
 
 
-def without_curvature_limit(work: Curvatures, data: Data) -> Callable[[Slots], Vector]:
+def without_curvature_limit(work: Curvatures, data: Data, rows: Slots) -> Vector:
     """Mutant: the limit of curvatures is forgotten, in the weights and at the end."""
     assert not isinstance(work.weights, LinearWeights)
     if isinstance(work.weights, PoissonWeights):
-        return CURVATURES(replace(work, weights=replace(work.weights, mean_limit=0.9)), data)
-    return CURVATURES(replace(work, weights=replace(work.weights, curvature_limit=1.0)), data)
+        return CURVATURES(replace(work, weights=replace(work.weights, mean_limit=0.9)), data, rows)
+    return CURVATURES(replace(work, weights=replace(work.weights, curvature_limit=1.0)), data, rows)
 
 
-def cut_after_the_sum(work: Scores, data: Data) -> Callable[[Slots], Vector]:
+def cut_after_the_sum(work: Scores, data: Data, rows: Slots) -> Vector:
     """Mutant: the sum is cut to what bounded scores could add up to, and not each score."""
-    bound = work.weights.gradient_bound
-
-    def added(rows: Slots) -> Vector:
-        assert isinstance(rows, slice)
-        u, _ = coordinates(data, rows, work.frame)
-        total = u.T @ work.weights.residuals(u @ work.w, data.y[rows])
-        return np.asarray(total * min(1.0, bound * len(u) / float(np.linalg.norm(total))))
-
-    return added
+    assert isinstance(rows, slice)
+    u, _ = coordinates(data, rows, work.frame)
+    total = u.T @ work.weights.residuals(u @ work.w, data.y[rows])
+    return np.asarray(total * min(1.0, work.weights.gradient_bound * len(u) / float(np.linalg.norm(total))))
 
 
-def of_long_rows(work: LongRows, data: Data) -> Callable[[Slots], Vector]:
+def of_long_rows(work: LongRows, data: Data, rows: Slots) -> Vector:
     """Mutant: rows are not shortened."""
-    return LONG(replace(work, limit=1e12), data)
+    return LONG(replace(work, limit=1e12), data, rows)
 
 
 MATRIX = WeightedOracle._matrix
-CURVATURES, LONG = Curvatures.on, LongRows.on
+CURVATURES, LONG = Curvatures.sum, LongRows.sum
 
 
 def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -> None:
@@ -372,10 +366,10 @@ def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -
         ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("poisson", "gradient", weighted_sums, "_lengths", of_unit_rows),
-        ("linear", "gradient", Scores, "on", cut_after_the_sum),
-        ("logistic", "gradient", Scores, "on", cut_after_the_sum),
-        ("poisson", "gradient", Scores, "on", cut_after_the_sum),
-        ("linear", "second_moments", LongRows, "on", of_long_rows),
+        ("linear", "gradient", Scores, "sum", cut_after_the_sum),
+        ("logistic", "gradient", Scores, "sum", cut_after_the_sum),
+        ("poisson", "gradient", Scores, "sum", cut_after_the_sum),
+        ("linear", "second_moments", LongRows, "sum", of_long_rows),
     ],
 )
 def test_a_limit_that_is_not_each_records_own_is_caught(
@@ -397,7 +391,7 @@ def test_a_curvature_without_its_limit_is_caught(
         return float(np.linalg.norm(value)) / bound
 
     assert moved() <= math.sqrt(2)
-    monkeypatch.setattr(Curvatures, "on", without_curvature_limit)
+    monkeypatch.setattr(Curvatures, "sum", without_curvature_limit)
     assert moved() > math.sqrt(2)
 
 

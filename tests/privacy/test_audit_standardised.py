@@ -26,14 +26,13 @@ from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.moment_sums import Limited, Residuals, Targets
-from solvers.data_access.oracles import split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
+from solvers.data_access.with_moments import split
 from solvers.frame import Frame
 from solvers.losses import Absolute, Logistic, Loss, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd
-from solvers.moment_bounds import MOMENTS
 from solvers.oracles import Counting
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
@@ -204,12 +203,7 @@ def test_a_profile_and_a_job_that_uses_it_keep_the_sum_of_their_guarantees() -> 
 
     def scored(which: int, noisy: Plan, noise: Noise) -> float:
         profile_plan, job_plan = split(noisy, {query.name for query in released.queries})
-        first, counted = split(profile_plan, MOMENTS)
-        oracles = (
-            CountingOracle(StandardisedOracle(CODED, own, first, noise), CODED, own, counted, noise)
-            for own in (pair[which], *pair)
-        )
-        counting = GaussianAttacker(*oracles)
+        counting = GaussianAttacker(*(CountingOracle(CODED, own, profile_plan, noise) for own in (pair[which], *pair)))
         moments, _, _ = statistic.unpack(CODED, statistic.run(cast(Counting, counting), CODED))
         job = by(moments)
         attack = Attack(job.method, job.problem, rows, preparation=job.preparation)

@@ -12,7 +12,7 @@ from accounting import Privacy
 from accounting.charges import UNAFFORDABLE_UNITS
 from accounting.errors import BudgetExhausted, LedgerFrozen, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
-from accounting.records.chain import Entry, Head, verify_chain
+from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical, parse
 from accounting.records.events import (
     Cancelled,
@@ -410,8 +410,6 @@ def test_tampering_with_any_field_of_any_entry_breaks_the_chain(at: int, data: s
     else:
         change = {field: data.draw(st.text().filter(lambda text: text != getattr(entry, field)))}
     forged = [*entries[:at], replace(entry, **change), *entries[at + 1 :]]
-    with pytest.raises(LedgerInvalid):
-        verify_chain(forged)
     with pytest.raises(LedgerInvalid):
         replay(forged)
 

@@ -211,14 +211,13 @@ def test_accountants_agree_and_less_noise_costs_more(member: type[Any], data: st
     """Composed losses dominate an exact Gaussian, and stay below what it would cost without sampling."""
     mechanism, z = data.draw(of(member)), max(z, 2.0)
     plan, delta = plan_of(mechanism, z, 1), 1e-6
-    pld, gaussian = PldAccountant(), GaussianAccountant()
-    if pld.supports(plan, delta):
-        tight, plain = pld.epsilon(plan, delta), gaussian.epsilon(plan, delta)
+    tight, plain = PldAccountant().epsilon(plan, delta), GaussianAccountant().epsilon(plan, delta)
+    if math.isfinite(tight):
         assert tight <= plain * 1.01 + 1e-6
         if plan.gdp() is not None and plan.pure() is None:
             assert tight >= plain * (1 - 1e-6)
     for accountant in ACCOUNTANTS:
-        if accountant.supports(plan, delta) and accountant.supports(plan_of(mechanism, z / 1.2, 1), delta):
+        if math.isfinite(accountant.epsilon(plan, delta)):
             assert accountant.epsilon(plan_of(mechanism, z / 1.2, 1), delta) >= accountant.epsilon(plan, delta)
 
 

@@ -25,7 +25,7 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.privacy import Relation
 from accounting.records.events import Charged, Opened, Reserved, Settled
 from accounting.records.ledger import LedgerState, step
-from accounting.records.sessions import PlannedEvent, SessionPlan, refund, session_cost
+from accounting.records.sessions import PlannedEvent, SessionPlan, refund
 
 STEP = 0.1
 EPSILON = 1.0
@@ -185,7 +185,7 @@ class Game:
     returned: RefundRule
     is_honest: bool = True
     most_answers: int = 14
-    price: Callable[[Filter, SessionPlan], Cost] = session_cost
+    price: Callable[[Filter, SessionPlan], Cost] = Filter.cost
     open_sessions: int = 1
     values: dict[Position, Values] = field(default_factory=dict)
     longest: int = 0
@@ -437,7 +437,7 @@ def returns_begun_allocations(rule: Filter, cost: Cost, planned: SessionPlan, re
     """Return the part of the answers that were not given of every begun use of a jointly priced event."""
     part = planned.recorded(recorded)
     used = [
-        tuple(c // (SLOTS if isinstance(e.event, Allocated) else 1) for c in session_cost(rule, SessionPlan((e,))))
+        tuple(c // (SLOTS if isinstance(e.event, Allocated) else 1) for c in rule.cost(SessionPlan((e,))))
         for e in part.events
     ]
     return tuple(max(0, c - sum(column)) for c, *column in zip(cost, *used, strict=True)) if used else cost
@@ -461,7 +461,7 @@ def whole_game(kind: Kind, returned: RefundRule, *, is_honest: bool) -> Game:
     """Return a game of a session that the filter alone refuses. Its seven answers are exactly (epsilon, delta)-DP."""
     own = Privacy(EPSILON, exact_delta(TWO, WHOLE_COUNT, EPSILON) * (1 + 1e-9))
     rule, planned = filter_of(kind, own.delta), plan((TWO, WHOLE_COUNT))
-    assert not rule.admits(rule.zero_cost, session_cost(rule, planned))
+    assert not rule.admits(rule.zero_cost, rule.cost(planned))
     return Game(rule, MIXED_JOBS, ((planned, own),), returned, is_honest)
 
 
@@ -486,7 +486,7 @@ def test_a_refund_of_a_whole_budget_is_caught(kind: Kind) -> None:
 def coarse_price(rule: Filter, planned: SessionPlan) -> Cost:
     """Return the price in units of 31 % of each threshold, rounded up."""
     units = [31 * top // 100 for top in rule.thresholds]
-    return tuple(-(-c // unit) * unit for c, unit in zip(session_cost(rule, planned), units, strict=True))
+    return tuple(-(-c // unit) * unit for c, unit in zip(rule.cost(planned), units, strict=True))
 
 
 def returns_rounded(is_down: bool) -> RefundRule:
@@ -498,7 +498,7 @@ def returns_rounded(is_down: bool) -> RefundRule:
             return cost
         used, unit = coarse_price(rule, part), 31 * rule.thresholds[0] // 100
         if is_down:
-            used = tuple(max(1, int(Fraction(c, unit)) * unit) for c in session_cost(rule, part))
+            used = tuple(max(1, int(Fraction(c, unit)) * unit) for c in rule.cost(part))
         return tuple(max(0, c - u) for c, u in zip(cost, used, strict=True))
 
     return returned

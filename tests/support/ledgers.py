@@ -74,7 +74,7 @@ BROKEN: dict[str, tuple[Callable[[], list[Entry]], str]] = {
     "nothing": (list, "first entry"),
     "the start is missing": (lambda: LEDGER[1:], "first entry"),
     "the end is missing": (lambda: LEDGER[:5], r"ends at entry 5, before the head 7:[0-9a-f]{64}: entries are missing"),
-    "an entry is missing": (lambda: [*LEDGER[:4], *LEDGER[5:]], "the chain breaks at entry 4"),
+    "an entry is missing": (lambda: [*LEDGER[:4], *LEDGER[5:]], "the chain breaks at entry 5"),
     "rewritten": (rewritten, r"does not contain the head 4:[0-9a-f]{64}"),
     "overspent": (overspent, "entry 5 does not follow"),
     "released twice": (lambda: relinked([*LEDGER, LEDGER[3]]), "entry 8"),

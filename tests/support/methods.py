@@ -177,9 +177,8 @@ def _measured(method: str, curves: Curves) -> Iterator[str]:
     own = measured.of(method, curves)
     if own:
         yield from ("## Measurements", "")
-        yield "The table shows the mean excess training risk, without tuning or a penalty, at delta 1e-5. A value"
-        yield "is bold if it exceeds the best result for that dataset and epsilon by at most 11 %."
-        yield "[Measurement and scores](../benchmarks/ours.md)."
+        yield "Mean excess training risk at delta 1e-5, without tuning or a penalty ([measurement and"
+        yield "scores](../benchmarks/ours.md)). Bold values exceed the best method by at most 11 %."
         yield ""
         yield "| dataset | variant | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " |"
         yield "| --- | --- |" + " ---: |" * len(EPSILONS)

@@ -14,7 +14,7 @@ from accounting.records.events import LedgerEvent, Opened, Reserved, Settled
 from accounting.records.ledger import LedgerState, advance, share, step
 from accounting.records.outside import event_from_json
 from accounting.records.session_receipt import SessionEnd, build
-from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json, refund, session_cost
+from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json, refund
 from tests.support.receipts import AT, KEY
 
 N = 20_000
@@ -50,7 +50,7 @@ def plan(*documents: dict[str, Any], relation: Any = "replace_one") -> SessionPl
 def reserved(
     ours: Filter, planned: SessionPlan, name: str = "s1", guarantee: Privacy | None = None, dataset: str = "d1"
 ) -> Reserved:
-    cost = session_cost(ours, planned)
+    cost = ours.cost(planned)
     return Reserved(name, dataset, "ada", plan_to_json(planned), cost, guarantee, "2026-01-03T03:04:05Z")
 
 
@@ -60,7 +60,7 @@ def with_share(state: LedgerState, event: Reserved) -> Reserved:
 
 
 def settled(ours: Filter, planned: SessionPlan, recorded: list[int], name: str = "s1", whole: bool = False) -> Settled:
-    returned = refund(ours, session_cost(ours, planned), planned, recorded, whole=whole)
+    returned = refund(ours, ours.cost(planned), planned, recorded, whole=whole)
     return Settled(name, recorded, returned, whole, "closed")
 
 

@@ -30,7 +30,6 @@ from accounting.records.events import (
     Started,
 )
 from accounting.records.ledger import advance, share, step
-from accounting.records.sessions import session_cost
 from tests.support import sessions
 from tests.support.ledgers import PAID, RULE, relinked
 from tests.support.receipts import AT, MODEL
@@ -62,7 +61,7 @@ def _charged(job: str, cost: Cost, guarantee: Privacy = Privacy(0.5, 1e-6)) -> C
 
 
 def _external(rule: Filter, exceeds: bool) -> External:
-    cost = session_cost(rule, sessions.plan(_OUTSIDE))
+    cost = rule.cost(sessions.plan(_OUTSIDE))
     return External("d1", "old", _OUTSIDE, cost, exceeds, "eve")
 
 

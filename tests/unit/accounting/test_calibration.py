@@ -161,7 +161,6 @@ def test_pld_is_not_used_beyond_the_accuracy_of_its_fft() -> None:
     """dp-accounting's power of a transform is off by up to 3.1e-16 in delta for every use."""
     for count, delta, supported in ((100_000, 1e-6, True), (300_000, 1e-6, False), (100_000, 2e-9, False)):
         plan = Plan((PlannedQuery("a", count, PoissonGaussian(0.01), 100.0),))
-        assert PldAccountant().supports(plan, delta) is supported
         assert (PldAccountant().epsilon(plan, delta) < math.inf) is supported
 
 
@@ -193,17 +192,9 @@ def test_a_target_that_no_noise_meets_is_refused() -> None:
         calibrate((Query("a", 1, RowObjectivePerturbation(1e3)), Query("b", 1, Gaussian())), Privacy(1.0, 1e-6))
 
 
-def test_no_gaussian_at_delta_zero() -> None:
-    with pytest.raises(CalibrationFailed):
-        calibrate([Query("gradient", 1, Gaussian())], Privacy(1.0))
-
-
-def test_names_are_distinct_and_counts_are_counts() -> None:
+def test_names_are_distinct() -> None:
     with pytest.raises(OutOfRange):
         calibrate([Query("a", 1, Gaussian()), Query("a", 1, Gaussian())], Privacy(1.0, 1e-6))
-    for count in (0, -1, True, 1.0, 10**10):
-        with pytest.raises(OutOfRange):
-            Query("a", count, Gaussian())  # type: ignore[arg-type]
 
 
 def test_a_plan_covers_its_own_queries_and_no_more() -> None:
@@ -219,10 +210,3 @@ def test_a_plan_covers_its_own_queries_and_no_more() -> None:
         PlannedQuery("a", 10, PoissonGaussian(1.0), 4.0),
     ):
         assert not plan.covers(Plan((query,)))
-
-
-def test_certify_names_the_least() -> None:
-    plan = calibrate(svrg(), Privacy(1.0, 1e-6)).plan
-    epsilon, accountant = certify(plan, 1e-6)
-    assert accountant.name == "pld"
-    assert epsilon <= 1.0

@@ -79,11 +79,6 @@ def test_anything_else_is_refused_and_nothing_else_is_raised(document: Any) -> N
             assert all(math.isfinite(q.noise_multiplier) and 1 <= q.count <= 10**9 for q in plan.queries)
 
 
-def test_the_largest_plan_reads_back() -> None:
-    queries = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
-    assert plan_from_json(plan_to_json(Plan(queries))) == Plan(queries)
-
-
 @pytest.mark.parametrize(
     "queries",
     [
@@ -185,8 +180,8 @@ def test_bad_release_plans_are_refused(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, math.inf, -math.inf, 2**53 + 1, -(2**53) - 1, 10**21, 10**400, {1: 2}, {None: 1}, b"bytes", object(),
-     {1, 2}, "\ud800", {"\udfff": 1}],
+    [math.nan, math.inf, -math.inf, 2**53 + 1, -(2**53) - 1, 10**21, 10**400, {1: 2}, {None: 1}, {True: 2}, b"bytes",
+     object(), {1, 2}, "\ud800", {"\udfff": 1}],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_values_without_a_canonical_form_are_refused(value: Any) -> None:
@@ -247,9 +242,6 @@ def test_a_parsed_document_has_the_same_canonical_form(value: float) -> None:
 
 def test_equal_values_of_other_types_keep_their_own_form() -> None:
     assert canonical([1, True, 1.0, 0, False, -0.0]) == b"[1,true,1,0,false,0]"
-    for wrong in ({1: 2}, {None: 2}, {True: 2}, {"a"}, 2**53 + 1, "\ud800", {"\ud800": 1}, b"", object()):
-        with pytest.raises(CodecError):
-            canonical([wrong])
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from accounting import Privacy
 from accounting.accountants import GaussianAccountant, PureAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences import laplace, randomized_response
-from accounting.errors import BudgetExhausted, CalibrationFailed, FilterMismatch, OutOfRange, Unsupported
+from accounting.errors import BudgetExhausted, CalibrationFailed, OutOfRange, Unsupported
 from accounting.filter import UNIT, Filter
 from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
-from accounting.mechanisms.exponential import _chosen_index, weights
+from accounting.mechanisms.exponential import chosen_index, weights
 from accounting.noise import Noise
 from accounting.noise.draws import uniform_below
 from accounting.noise.lattice import Lattice
@@ -174,7 +174,7 @@ def test_at_a_positive_delta_the_accountant_of_least_noise_wins() -> None:
 def test_mixed_plans_are_certified() -> None:
     release = calibrate((Query("a", 3, Laplace()), Query("b", 2, Gaussian())), Privacy(1.0, 1e-6))
     assert 0.99 < release.epsilon <= 1.0
-    assert not PureAccountant().supports(release.plan, 1e-6)
+    assert math.isinf(PureAccountant().epsilon(release.plan, 1e-6))
     for accountant in (RdpAccountant(), GaussianAccountant()):
         assert accountant.epsilon(release.plan, 1e-6) >= release.epsilon
 
@@ -185,7 +185,6 @@ def test_pure_accounting_adds_epsilons_and_refuses_plans_without_one() -> None:
     assert PureAccountant().epsilon(plan, 0.0) >= 0.8
     gaussian = Plan((*plan.queries, PlannedQuery("c", 1, Gaussian(), 20.0)))
     assert math.isinf(PureAccountant().epsilon(gaussian, 0.0))
-    assert not PureAccountant().supports(Plan(()), 0.0)
 
 
 def test_the_event_of_a_choice_names_its_epsilon() -> None:
@@ -212,27 +211,12 @@ def test_equal_parts_of_a_pure_budget_fit_it_and_one_more_does_not(parts: int) -
         advance(state, Charged("more", cost, own), "now")
 
 
-def test_the_remaining_pure_budget_can_be_charged() -> None:
-    state = opened("pure", Privacy(1.0))
-    own = Privacy(0.3)
-    state, _ = advance(
-        state, Charged("a", state.filter.cost(calibrate((Query("a", 1, Laplace()),), own).plan), own), "t"
-    )
-    remaining = remaining_epsilon(state)
-    assert remaining == pytest.approx(0.7, rel=1e-6)
-    remaining_privacy = Privacy(remaining)
-    cost = state.filter.cost(calibrate((Query("a", 1, Exponential()),), remaining_privacy).plan)
-    assert spent_epsilon(advance(state, Charged("b", cost, remaining_privacy), "t")[0]) <= 1.0
-
-
 def test_charges_under_the_other_filters() -> None:
     plan = Plan((PlannedQuery("a", 2, Laplace(), 20.0),))
     renyi, gdp = Filter.open("rdp", Privacy(1.0, 1e-6)), Filter.open("gdp", Privacy(1.0, 1e-6))
     for units, a in zip(renyi.cost(plan), renyi.orders, strict=True):
         assert units / UNIT == pytest.approx(2 * Laplace().curves(20.0).rdp([a])[0], rel=1e-9)
     assert gdp.cost(plan)[0] / UNIT == pytest.approx(2 * laplace.gdp(0.1) ** 2, rel=1e-8)
-    with pytest.raises(FilterMismatch):
-        Filter.open("pure", Privacy(1.0)).cost(Plan((PlannedQuery("a", 1, Gaussian(), 20.0),)))
 
 
 @pytest.mark.parametrize("z", [1e-3, 0.1, 2.0, 1e3, 1e9, 1e12])
@@ -263,13 +247,13 @@ def test_a_choice_is_where_the_draw_falls_in_the_exact_sum() -> None:
             if 0 <= u < 2**192:
                 words = [u >> 64 * k & 2**64 - 1 for k in range(3)]
                 expected = sum(e * 2**133 <= math.floor(ends[-1] * 2**133 * u / 2**192) for e in ends)
-                assert _chosen_index(shares, Noise(ScriptedBits(words))) == expected
-    assert _chosen_index(shares, Noise(ScriptedBits([2**64 - 1] * 3))) == 79
+                assert chosen_index(shares, Noise(ScriptedBits(words))) == expected
+    assert chosen_index(shares, Noise(ScriptedBits([2**64 - 1] * 3))) == 79
 
 
 def test_the_longest_list_of_the_largest_weights_does_not_overflow() -> None:
-    assert _chosen_index(np.ones(1 << 18), Noise(ScriptedBits([2**64 - 1] * 3))) == (1 << 18) - 1
-    assert _chosen_index(np.full(1 << 18, 1 - 2.0**-53), Noise(ScriptedBits([0, 0, 1 << 63]))) == 1 << 17
+    assert chosen_index(np.ones(1 << 18), Noise(ScriptedBits([2**64 - 1] * 3))) == (1 << 18) - 1
+    assert chosen_index(np.full(1 << 18, 1 - 2.0**-53), Noise(ScriptedBits([0, 0, 1 << 63]))) == 1 << 17
 
 
 WORST = (np.zeros(512), np.arange(512.0), np.r_[0.0, np.full(511, 1e200)], np.linspace(0, 1e-5, 512))
@@ -283,7 +267,7 @@ def test_every_list_of_scores_costs_the_same_operations() -> None:
         Exponential().perturb(scores, 2.0, 0.5, Noise(ScriptedBits([1, 2, 1 << 63])))
 
     def place(shares: NDArray[np.float64]) -> None:
-        _chosen_index(shares, Noise(ScriptedBits([1, 2, 1 << 63])))
+        chosen_index(shares, Noise(ScriptedBits([1, 2, 1 << 63])))
 
     first = WORST[0]
     shares = [weights(scores, 2.0, 0.5) for scores in WORST]

@@ -33,7 +33,7 @@ from accounting.mechanisms import (
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import Relation
-from accounting.records.recomputation import _least
+from accounting.records.recomputation import recompute_plan
 
 Vector = NDArray[np.floating[Any]]
 Law = tuple[Vector, Vector]
@@ -55,10 +55,15 @@ def profile(kind: str, epsilon: float, s: float) -> mpmath.mpf:
 
 
 LOSSES: dict[str, Callable[[float], PureLoss]] = {
-    "any": PureLoss.of_any,
-    "laplace": PureLoss.of_laplace,
-    "choice": PureLoss.of_choice,
+    "any": lambda epsilon: PureLoss(epsilon, 1.0),
+    "laplace": lambda epsilon: PureLoss(epsilon, (1 + math.exp(-epsilon)) / 2),
+    "choice": lambda epsilon: PureLoss(epsilon, 0.0),
 }
+
+
+def test_mechanisms_have_the_loss_of_their_pair() -> None:
+    for kind, mechanism in (("laplace", Laplace()), ("choice", Exponential())):
+        assert mechanism.curves(1.0, "zero_out").losses == (LOSSES[kind](1.0),)
 
 
 def hockey_stick(losses: Vector, masses: Vector, s: float) -> float:
@@ -192,7 +197,7 @@ def test_composed_randomized_response_is_binomial(count: int, epsilon: float) ->
     truth = epsilon_of(
         epsilon * (2.0 * heads - count), stats.binom.pmf(heads, count, 1 / (1 + math.exp(-epsilon))), DELTA
     )
-    composed = composed_loss(((PureLoss.of_any(epsilon), count),))
+    composed = composed_loss(((PureLoss(epsilon, 1.0), count),))
     assert composed is not None
     (interval, lowest, masses, infinity), error = composed
     actual = epsilon_of(interval * (lowest + np.arange(len(masses))), masses, DELTA - infinity - error)
@@ -335,7 +340,7 @@ def test_losses_too_small_for_a_grid_are_replaced_by_their_gaussian_bounds(mecha
 def test_mixtures_of_pairs_agree_with_direct_formulas() -> None:
     """Laplace noise is randomized response with probability (1 + e^-epsilon) / 2, and otherwise a choice."""
     for epsilon, share in itertools.product((0.1, 2.0), SHARES):
-        s, ends = share * epsilon, PureLoss.of_laplace(epsilon).ends
+        s, ends = share * epsilon, LOSSES["laplace"](epsilon).ends
         with mpmath.workdps(30):
             mixed = ends * profile("any", epsilon, s) + (1 - ends) * profile("choice", epsilon, s)
             assert float(mixed) == pytest.approx(float(profile("laplace", epsilon, s)), rel=1e-9)
@@ -374,6 +379,6 @@ def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
     assert rule.pays(paid, plan)
     assert certify(plan, DELTA)[0] <= then * (1 + 1e-3)
     assert PldAccountant(earlier=True).epsilon(plan, DELTA) == pytest.approx(by_losses, rel=1e-12)
-    recomputed = _least(plan, then, DELTA)
+    recomputed = recompute_plan(plan, then, DELTA)
     assert recomputed is not None
     assert recomputed.is_within(then)

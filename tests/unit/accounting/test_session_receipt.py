@@ -163,7 +163,7 @@ def test_a_session_that_costs_more_than_it_states_does_not_hold(field: str) -> N
         stated = honest | {field: honest[field] * factor}
         assert verify(signed(stated), KEYS).holds is holds
         assert receipt.recompute(stated).epsilon == pytest.approx(honest["epsilon"])
-    of_a_release = Recomputation(0.0, "pure", "1")
+    of_a_release = Recomputation(0.0, "pure")
     assert not verify(signed(STATED), KEYS, recomputed=of_a_release).holds
 
 

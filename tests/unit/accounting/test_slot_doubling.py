@@ -153,7 +153,7 @@ def test_several_uses_and_small_epsilons_are_bounded_by_circles(monkeypatch: pyt
         allocation.epsilon(mechanism, 0.31, 1e-6)
 
 
-def test_a_threshold_near_zero_is_exact_under_zero_out() -> None:
+def test_a_threshold_near_zero_is_exact_under_zero_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """From gamma = 2^54 on, 1 - 1/gamma - 1 rounds to 0, and would leave out the second order of the neighbors."""
     thresholds: list[float] = []
 
@@ -161,5 +161,6 @@ def test_a_threshold_near_zero_is_exact_under_zero_out() -> None:
         thresholds.append(cast("float", arguments[2]))
         return 0.0
 
-    allocation._zero_out(2.0, 1.0, math.exp(40.0), 6, recorded, 0.0)
+    monkeypatch.setattr(slot_sums, "excess", recorded)
+    hockey_stick(RandomAllocation(1.0, 6), 1 / 8, 40.0, "zero_out")
     assert thresholds[1] == pytest.approx(-math.exp(-40.0), rel=1e-12, abs=0.0)

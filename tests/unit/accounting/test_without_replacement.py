@@ -218,8 +218,8 @@ class TestPrintedStep:
     def test_both_parts_are_rounded_apart(self) -> None:
         """The answer is a multiple of the lattice, which is so fine that n/b steps are little beside the bound."""
         step, z, bound = SvrgStep(2, 1000), 0.8, 0.5
-        lattice = step._lattice(z, bound, 3)
-        assert lattice.std >= z * (bound + 500 * math.sqrt(3) * lattice.spacing)
+        lattice = Lattice.fit(z, bound, 3, weight=1000.0)
+        assert step.std(z, bound, 3) == lattice.std >= z * (bound + 500 * math.sqrt(3) * lattice.spacing)
         value = np.array([[0.1, 0.2, 0.3], [1.0, -2.0, 3.0]])
         answer = step.perturb(value, z, bound, Noise(SeededBits(5)))
         assert answer.shape == (3,)
@@ -227,10 +227,6 @@ class TestPrintedStep:
         assert np.abs(answer - value.sum(axis=0)).max() < 9 * lattice.std
         huge = lattice.rounded(np.array([1e300, -1e300, 0.0]))
         assert np.abs(huge + huge).max() <= 2.0**51 * lattice.spacing
-
-
-def test_a_lattice_without_weight_is_as_before() -> None:
-    assert Lattice.fit(2.0, 0.1, 9) == Lattice.fit(2.0, 0.1, 9, weight=1.0)
 
 
 def test_the_split_has_its_limits_at_the_ends() -> None:

@@ -65,7 +65,7 @@ def test_duality_gap_is_never_less_than_the_distance_to_the_infimum(
 
 
 def test_slope_is_exact_on_a_power_law() -> None:
-    points = [Point("", 0.0, n, 1.0, 1.0, 1.0, np.array([7.0 * n**-1.5] * 2), np.ones(2)) for n in (10, 100, 500)]
+    points = [Point("", 0.0, n, 1.0, 1.0, np.array([7.0 * n**-1.5] * 2), np.ones(2)) for n in (10, 100, 500)]
     exponent, error = slope(points, lambda p: p.n)
     assert exponent == pytest.approx(-1.5)
     assert error == pytest.approx(0, abs=1e-9)

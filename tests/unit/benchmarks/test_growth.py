@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.growth_instances import FAR, Instance, PowerNorm, convex, linear, one_sided, power
+from benchmarks.growth import measure
+from benchmarks.growth_instances import SHIFT, Instance, PowerNorm, convex, linear, one_sided, power
 from solvers.losses.smoothing import smoothed
 
 ALL = [power(1.25, 1), power(1.5, 5), one_sided(1.25), one_sided(1.5), linear(2, 5), linear(3, 5), convex(5)]
@@ -23,10 +24,7 @@ def test_the_excess_is_the_expected_loss_less_its_least_value(instance: Instance
     problem = instance.problem(N, 1.0)
 
     def losses(w: np.ndarray) -> np.ndarray:
-        margins = X @ w
-        if instance.name == "Theorem 5":
-            return np.array([problem.loss.exact(m, t) for m, t in zip(margins, y, strict=True)])  # type: ignore[union-attr]
-        return problem.loss.value(margins, y) + problem.regularizer.value(w)
+        return problem.loss.value(X @ w, y) + problem.regularizer.value(w)
 
     points = [problem.domain.project(rng.normal(size=instance.d) / 2) for _ in range(4)]
     for first, second in itertools.pairwise(points):
@@ -40,7 +38,7 @@ def test_the_least_excess_is_nought_and_not_at_the_start(instance: Instance) -> 
     _, _, excess = instance.draw(N, 1.0, np.random.default_rng(2))
     problem = instance.problem(N, 1.0)
     # from the instance's center, since the hard minimizers lie within a hair of it
-    center = np.zeros(instance.d) if np.isinf(instance.kappa) else np.full(instance.d, FAR / np.sqrt(instance.d))
+    center = np.zeros(instance.d) if np.isinf(instance.kappa) else np.full(instance.d, SHIFT / np.sqrt(instance.d))
     assert excess(center) < 0.1 * excess(problem.start) or np.isinf(instance.kappa)
     assert 0 <= excess(center) < 2 / np.sqrt(N)
 
@@ -50,13 +48,20 @@ def test_the_smoothed_one_sided_slope_is_near_the_derivative(kappa: float) -> No
     loss = one_sided(kappa).problem(N, 1.0).loss
     m = np.linspace(-1.0, 1.0, 4_001) + 1e-5
     for y in (-1.0, 1.0):
-        exact = np.array([(loss.exact(x + 1e-7, y) - loss.exact(x - 1e-7, y)) / 2e-7 for x in m])  # type: ignore[union-attr]
         targets = np.full(m.shape, y)
+        exact = (loss.value(m + 1e-7, targets) - loss.value(m - 1e-7, targets)) / 2e-7
         smooth = smoothed(loss, 1e-3)
-        is_exact = np.abs(y * (m - FAR) - loss.a) > 2e-3  # type: ignore[union-attr]
+        is_exact = np.abs(y * (m - SHIFT) - loss.a) > 2e-3  # type: ignore[union-attr]
         assert np.allclose(smooth.slope(m, targets)[is_exact], exact[is_exact], atol=2e-6)
         assert np.abs(np.diff(smooth.slope(m, targets))).max() <= smooth.curvature_bound * 5.1e-4
         assert np.abs(smooth.slope(m, targets)).max() <= loss.slope_bound
+
+
+@pytest.mark.parametrize("instance", [one_sided(1.5), linear(2, 3), convex(3)], ids=_ids)
+def test_methods_run_on_the_losses_of_the_theorems(instance: Instance) -> None:
+    points = list(measure([(instance, 1024, 4.0)], 1))
+    assert [point.name for point in points] == ["localization", "epoch_growth"]
+    assert all(np.isfinite(point.risks).all() for point in points)
 
 
 @pytest.mark.parametrize("exponent", [2, 3])

@@ -67,12 +67,12 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
         for name in ("purse auto", "purse auto, zero_out", "a peer", "one more, add/remove")
     ]
     monkeypatch.setattr(peers, "ways", lambda *_: iter(both))
-    peers._dataset(split, str(tmp_path), 2)
+    peers.measure_dataset(split, str(tmp_path), 2)
     assert epsilons == [epsilon for _ in both for epsilon in peers.EPSILONS for _ in range(2)]
     lines = (tmp_path / "peers.jsonl").read_text().splitlines()
     (tmp_path / "peers.jsonl").write_text("\n".join(lines[1:]) + "\n")
     epsilons.clear()
-    peers._dataset(split, str(tmp_path), 2)
+    peers.measure_dataset(split, str(tmp_path), 2)
     assert epsilons == [peers.EPSILONS[0]] * 2
 
 
@@ -90,12 +90,12 @@ def test_a_tuned_peer_runs_again_with_its_setting_until_it_has_enough_runs(
 
     ours = ("purse auto", lambda _, __: Prepared(lambda _: (np.zeros(4), 1.0)))
     monkeypatch.setattr(peers, "ways", lambda *_: iter([ours, ("a peer", prepare)]))
-    monkeypatch.setattr(peers, "_TUNED", 3)
-    peers._dataset(_split(), str(tmp_path), 2)
-    monkeypatch.setattr(peers, "_TUNED", 5)
-    peers._dataset(_split(), str(tmp_path), 2)
+    monkeypatch.setattr(peers, "_TUNED_RUNS", 3)
+    peers.measure_dataset(_split(), str(tmp_path), 2)
+    monkeypatch.setattr(peers, "_TUNED_RUNS", 5)
+    peers.measure_dataset(_split(), str(tmp_path), 2)
     assert settings == [None] * 5 + [{"rate": 3.0}] * 5
-    last = {(cell.way, cell.epsilon): cell for cell in peers._read()}
+    last = {(cell.way, cell.epsilon): cell for cell in peers.read_cells()}
     assert {len(cell.excess) for (way, _), cell in last.items() if way == "a peer"} == {5}
     assert {len(cell.excess) for (way, _), cell in last.items() if way == "purse auto"} == {4}
     assert last["a peer", 1.0].seconds == 10.0
@@ -103,7 +103,7 @@ def test_a_tuned_peer_runs_again_with_its_setting_until_it_has_enough_runs(
 
 @pytest.mark.parametrize(("seconds", "runs"), [(10.0, 2), (1.5, 3), (0.5, 8), (0.01, 20)])
 def test_cheap_fits_run_more_often(seconds: float, runs: int) -> None:
-    assert len(peers._runs(lambda: (np.zeros(1), seconds), 2, None)) == runs
+    assert len(peers.new_runs(lambda: (np.zeros(1), seconds), 2, None)) == runs
 
 
 def test_a_setting_with_two_lucky_runs_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,5 +150,5 @@ def test_the_report_without_the_environment_names_the_command_that_creates_it(
 
 
 def test_a_diverged_peer_does_not_break_the_table() -> None:
-    assert peers._spread([0.5, 0.7]) == "0.6000 +- 0.1000"
-    assert peers._spread([-2.5e6, -1.5e6]) == "-2e+06"
+    assert peers.mean_and_deviation([0.5, 0.7]) == "0.6000 +- 0.1000"
+    assert peers.mean_and_deviation([-2.5e6, -1.5e6]) == "-2e+06"

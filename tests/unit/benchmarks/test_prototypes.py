@@ -9,7 +9,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from benchmarks import prototypes, second_moments
 from benchmarks.datasets import Split
-from benchmarks.newton import minimize, objective
+from benchmarks.references import Reference
 from solvers import Problem
 from solvers.columns import Columns
 from solvers.data_access import inputs
@@ -33,7 +33,7 @@ def split() -> Split:
     return Split("made up", X, y, X, y, columns.row_norm, columns)
 
 
-@pytest.mark.parametrize("slopes", [prototypes.cut, prototypes.tukey])
+@pytest.mark.parametrize("slopes", [prototypes.clipped, prototypes.tukey])
 def test_slopes_of_residuals_reach_but_do_not_exceed_their_bound(slopes: prototypes.Slopes) -> None:
     residuals, bounds = np.linspace(-9, 9, 200_001), np.full(200_001, 0.7)
     magnitudes = np.abs(slopes(residuals[:, None], np.zeros(200_001), bounds))
@@ -49,7 +49,9 @@ def test_a_large_residual_has_no_weight_under_redescending_slopes() -> None:
 
 def test_slopes_against_all_other_classes_keep_their_joint_bound_and_one_weight_per_row() -> None:
     margins = RANDOM.normal(0, 4, (3000, 5))
-    all_slopes = np.stack([prototypes.against(margins, np.full(3000, k), np.full(3000, 0.6)) for k in range(5)])
+    all_slopes = np.stack(
+        [prototypes.one_against_rest(margins, np.full(3000, k), np.full(3000, 0.6)) for k in range(5)]
+    )
     assert (np.linalg.norm(all_slopes, axis=2) <= 0.6 * (1 + 1e-12)).all()
     assert np.linalg.norm(all_slopes, axis=2).max() == pytest.approx(0.6, rel=1e-9)
     p = 1 / (1 + np.exp(-margins))
@@ -60,7 +62,7 @@ def test_slopes_against_all_other_classes_keep_their_joint_bound_and_one_weight_
     assert ratios.max(axis=1) == pytest.approx(ratios.min(axis=1), rel=1e-6)
 
 
-@pytest.mark.parametrize("slopes", [prototypes.cut, None])
+@pytest.mark.parametrize("slopes", [prototypes.clipped, None])
 def test_the_replacement_of_the_oracle_gives_the_same_answers(split: Split, slopes: prototypes.Slopes | None) -> None:
     """Answers agree up to the noise, which is 1e-3 of a record's bound."""
     loss = Logistic() if slopes is None else Squared()
@@ -68,14 +70,14 @@ def test_the_replacement_of_the_oracle_gives_the_same_answers(split: Split, slop
     frame = Frame(np.full(4, 0.1), np.array([1.0, 2.0, 0.5, 1.5]), 0.3)
     plan, w = Plan((PlannedQuery("gradient", 2, Gaussian(), 1e-3),)), np.array([0.4, -1.0, 0.2, 2.0, 0.3])
     oracle = StandardisedOracle(problem, inputs.of_arrays(split.X, split.y, problem), plan, Noise())
-    own = oracle.gradient("gradient", w, frame, 0.5)
+    own = oracle.gradient("gradient", w, frame, 0.5, 0.0)
     if slopes is None:
         z = frame.rows(split.X)
         t = second_moments.bounded(split.y * (z @ w), 0.5 / np.linalg.norm(z, axis=1))
         expected: NDArray[np.float64] = -(split.y * t) @ z / N
     else:
-        with prototypes.instead(split, slopes):
-            expected = oracle.gradient("gradient", w, frame, 0.5)
+        with prototypes.replaced_slopes(split, slopes):
+            expected = oracle.gradient("gradient", w, frame, 0.5, 0.0)
     assert np.abs(own - expected).max() < 10 * 2e-3 * 0.5 / N
     assert np.abs(own).max() > 1e-2
 
@@ -99,14 +101,13 @@ def test_turned_rows_have_no_direction_longer_than_the_rest_and_their_mean_squar
 
 @pytest.mark.slow
 def test_with_negligible_noise_all_ways_are_near_the_optimum(split: Split) -> None:
-    problem = Problem(Logistic(), n=N, d=5, row_norm=split.row_norm, columns=split.columns)
-    smallest_loss, data = minimize(problem, split.X, split.y).value, inputs.of_arrays(split.X, split.y, problem)
-    ways = (
-        *(second_moments.by_second_moment(problem, split, data, 100.0, way) for way in second_moments.WAYS[3:]),
-        second_moments.turned(problem, split, data, 100.0, 2),
+    reference = Reference.of(split)
+    fits = (
+        *(second_moments.by_second_moment(reference, 100.0, way) for way in second_moments.WAYS[3:]),
+        second_moments.turned(reference, 100.0, 2),
     )
-    for fit in ways:
-        assert objective(problem, split.X, split.y, fit()) - smallest_loss < 2e-3
+    for fit in fits:
+        assert reference.excess(fit()) < 2e-3
 
 
 def test_the_best_softmax_has_no_slope_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import purse
-from purse.estimators.classifiers import _labels
+from purse.estimators.classifiers import encoded_labels
 from purse.estimators.values import column, columns
 from purse.prediction import UnsupportedCategory
 
@@ -50,7 +50,7 @@ def test_one_label_gives_a_list_of_labels_no_other_shape(odd: Any) -> None:
     labels: at n = 20,000 the coefficients told the two apart with certainty.
     """
     labels = [[i % 2] for i in range(50)]
-    sound, changed = (_labels(column(y), np.array([0, 1])) for y in (labels, [*labels[:-1], odd]))
+    sound, changed = (encoded_labels(column(y), np.array([0, 1])) for y in (labels, [*labels[:-1], odd]))
     assert sound.tolist() == [2 * (i % 2) - 1 for i in range(50)]
     assert changed[:-1].tolist() == sound[:-1].tolist()
     model = purse.PrivateLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
@@ -70,7 +70,7 @@ def test_one_missing_label_makes_no_doubles_of_the_others(kind: str) -> None:
     }[kind]
     classes = [2**53, 2**53 + 1, 2**53 + 2]
     y = make([*classes, None])
-    assert _labels(column(y), np.array(classes)).tolist() == [0, 1, 2, 0]
+    assert encoded_labels(column(y), np.array(classes)).tolist() == [0, 1, 2, 0]
     assert _logistic(classes=classes, bounds=(0, 1)).unread([[0.5]] * 4, y)["the target"] == 1 / 4
 
 

@@ -17,7 +17,7 @@ from accounting.privacy import Privacy, Unit
 from purse.prediction import UnsupportedCategory
 from purse.wire.columns import NumberColumn
 from solvers.columns import Columns
-from solvers.losses import Logistic
+from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Squared
 from solvers.methods import AdaptiveGd, DpGd, OutputPerturbation
 from solvers.preparation import AskedPreparation, Declared, Private
 from solvers.problem import Problem
@@ -244,7 +244,7 @@ def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pyte
     def unread(*_: Any) -> Any:
         raise AssertionError("the data was read")
 
-    monkeypatch.setitem(type(first)._fit.__globals__, "codes_of", unread)
+    monkeypatch.setattr("purse.estimators.base.codes_of", unread)
     again = clone(first)
     assert again.accountant is accountant
     with pytest.raises(BudgetExhausted, match="delta 1e-07"):
@@ -261,6 +261,12 @@ _EACH: Any = [
     ("PrivateLinearRegression", {"target_bounds": (0, 1)}),
     ("PrivateQuantileRegressor", {"target_bounds": (0, 1)}),
 ]
+_LOSSES: dict[str, Loss] = {
+    "PrivateLogisticRegression": Logistic(),
+    "PrivateLinearSVC": HuberHinge(),
+    "PrivateLinearRegression": Squared(),
+    "PrivateQuantileRegressor": Quantile(0.5, 0.01),
+}
 
 
 @pytest.mark.usefixtures("seeded")
@@ -277,7 +283,7 @@ def test_a_fit_applies_the_requested_preparation_and_slope_limit(
     fitted = getattr(purse, name)(**settings).fit(X, y)
     laid_out = Columns((1, 1, 1))
     facts: Any = {"n": 300, "d": 4, "row_norm": laid_out.row_norm, "columns": laid_out}
-    problem = Problem(fitted._loss(*([2] if "classes" in settings else [])), **facts)
+    problem = Problem(_LOSSES[name], **facts)
     rows, targets, privacy = np.column_stack((X, np.ones(300))), 2.0 * y - 1, Privacy(2.0, 1e-6)
     expected = solve(DpGd(), problem, rows, targets, privacy, preparation, 0.5)
     np.testing.assert_allclose(fitted.release_.coefficients, expected.coefficients, rtol=1e-6, atol=1e-9)
@@ -367,8 +373,7 @@ def test_rows_are_protected_by_person_if_persons_are_given(name: str, settings: 
     assert abs(alone.release_.coefficients - fitted.release_.coefficients).max() > 1e-6
     laid_out = Columns((1, 1, 1))
     facts: Any = {"n": 150, "d": 4, "row_norm": laid_out.row_norm, "columns": laid_out}
-    model = kind(**settings)
-    problem = Problem(model._loss(*([2] if "classes" in settings else [])), unit=Unit("person", 2), **facts)
+    problem = Problem(_LOSSES[name], unit=Unit("person", 2), **facts)
     targets = 2.0 * y - 1
     expected = solve(DpGd(), problem, np.column_stack((X, np.ones(300))), targets, Privacy(2.0, 1e-6), persons=persons)
     np.testing.assert_array_equal(fitted.release_.coefficients, expected.coefficients)

@@ -17,7 +17,7 @@ from solvers.data_access import moment_sums
 from solvers.data_access.data import Data, Slots
 from solvers.data_access.frames import in_frame
 from solvers.data_access.meter import Meter
-from solvers.data_access.moment_sums import Limited, Sum
+from solvers.data_access.moment_sums import Limited
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax
@@ -74,27 +74,22 @@ def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(loss
     assert complaints_of_run(loss) == []
 
 
-def unlimited(work: Limited, data: Data) -> Sum:
+def unlimited(work: Limited, data: Data, rows: Slots) -> Vector:
     """Mutant: no row has a limit."""
-    return ON(replace(work, limit=1e50), data)
+    return SUM(replace(work, limit=1e50), data, rows)
 
 
-def unlimited_if_wide(work: Limited, data: Data) -> Sum:
+def unlimited_if_wide(work: Limited, data: Data, rows: Slots) -> Vector:
     """Mutant: rows have a limit only as long as it is at most the bound of slopes."""
     is_wide = work.limit > data.problem.loss.slope_bound
-    return ON(replace(work, limit=1e50) if is_wide else work, data)
+    return SUM(replace(work, limit=1e50) if is_wide else work, data, rows)
 
 
-def limited_after_the_sum(work: Limited, data: Data) -> Sum:
+def limited_after_the_sum(work: Limited, data: Data, rows: Slots) -> Vector:
     """Mutant: limit the sum to the largest sum of limited rows, instead of limiting its terms."""
-    added = ON(replace(work, limit=1e50), data)
-
-    def cut(rows: Slots) -> Vector:
-        assert isinstance(rows, slice)
-        total, longest = added(rows), work.limit * (rows.stop - rows.start)
-        return np.asarray(total * min(1.0, longest / float(np.linalg.norm(total))))
-
-    return cut
+    assert isinstance(rows, slice)
+    total, longest = SUM(replace(work, limit=1e50), data, rows), work.limit * (rows.stop - rows.start)
+    return np.asarray(total * min(1.0, longest / float(np.linalg.norm(total))))
 
 
 def limited_for_the_average_row(data: Data, own: Frame) -> Vector:
@@ -109,11 +104,11 @@ def limited_in_the_first_frame(data: Data, own: Frame) -> Vector:
     return np.asarray(first[0])
 
 
-ON = Limited.on
+SUM = Limited.sum
 LIMITS: dict[str, tuple[Any, str, Any]] = {
-    "forgotten": (Limited, "on", unlimited),
-    "after the sum": (Limited, "on", limited_after_the_sum),
-    "of the average row": (moment_sums, "_inverse_norms", limited_for_the_average_row),
+    "forgotten": (Limited, "sum", unlimited),
+    "after the sum": (Limited, "sum", limited_after_the_sum),
+    "of the average row": (moment_sums, "inverse_norms_in", limited_for_the_average_row),
 }
 
 
@@ -146,18 +141,18 @@ def test_neighbors_with_a_widened_limit_differ_by_no_more_than_their_bounds(
 ) -> None:
     limits: list[float] = []
 
-    def recorded(work: Limited, data: Data) -> Sum:
+    def recorded(work: Limited, data: Data, rows: Slots) -> Vector:
         limits.append(work.limit)
-        return ON(work, data)
+        return SUM(work, data, rows)
 
-    monkeypatch.setattr(Limited, "on", recorded)
+    monkeypatch.setattr(Limited, "sum", recorded)
     assert complaints_of_wide_run(loss) == []
     assert limits == 2 * ([loss.slope_bound] * 3 + [2 * loss.slope_bound] * 11)
 
 
 @wide
 def test_a_wide_limit_that_is_forgotten_is_caught(loss: Logistic | Softmax, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Limited, "on", unlimited_if_wide)
+    monkeypatch.setattr(Limited, "sum", unlimited_if_wide)
     assert f"gradient: {MOVED}" in complaints_of_wide_run(loss)
 
 
@@ -174,14 +169,14 @@ def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert complaints_of_run(loss, 8.0) == []
-    longest, inverse_norms = [0.0], moment_sums._inverse_norms
+    longest, inverse_norms = [0.0], moment_sums.inverse_norms_in
 
     def measured(data: Data, own: Frame) -> Vector:
         inverse = inverse_norms(data, own)
         longest[0] = 1 / float(inverse.min())
         return inverse
 
-    monkeypatch.setattr(moment_sums, "_inverse_norms", measured)
+    monkeypatch.setattr(moment_sums, "inverse_norms_in", measured)
     monkeypatch.setattr(slopes, "longest_row", lambda *_: longest[0])
     assert "gradient: its bound depends on the data" in complaints_of_run(loss, 8.0)
 
@@ -190,7 +185,7 @@ def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
 def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so short that the model stays unsure of rows far out, whose slopes are then cut whatever the target is."""
     assert complaints_of_run(loss, 1e-3) == []
-    monkeypatch.setattr(moment_sums, "_inverse_norms", limited_in_the_first_frame)
+    monkeypatch.setattr(moment_sums, "inverse_norms_in", limited_in_the_first_frame)
     assert f"gradient: {MOVED}" in complaints_of_run(loss, 1e-3)
 
 

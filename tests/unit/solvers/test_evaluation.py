@@ -116,13 +116,12 @@ class TestEachKind:
         """Mutants: bins whose order depends on a target, and half the sensitivity."""
         quote = plan(weighted(kind), problem_of(kind), Privacy(1.0, 1e-6))
         y, neighbor = KINDS[kind][1], far_record(kind)
-        on = Scores.on
+        original = Scores.sum
 
-        def shifted(self: Scores, data: Any) -> Any:
-            counted, turn = on(self, data), int(data.y[7] == neighbor[1])
-            return lambda rows: np.roll(counted(rows), turn)
+        def shifted(self: Scores, data: Any, rows: Any) -> Any:
+            return np.roll(original(self, data, rows), int(data.y[7] == neighbor[1]))
 
-        with patch.object(Scores, "on", shifted):
+        with patch.object(Scores, "sum", shifted):
             assert complaints(quote, X, y, neighbor) != []
         halved = patch.object(count_bounds, "cells", lambda _: math.sqrt(1 / 2) / 2)
         with halved:

@@ -207,11 +207,11 @@ def test_two_threads_give_the_sums_of_one_to_the_last_bit(rows: object, monkeypa
     w = np.random.default_rng(1).standard_normal(D)
     totals = []
     for many in (1, 10**9):
-        monkeypatch.setattr(reading, "_LEAST_PIECES_FOR_THREADS", many)
+        monkeypatch.setattr(reading, "LEAST_PIECES_FOR_THREADS", many)
         totals.append(gradient_sum(implicit, places, w))
     assert len(reading.pieces(places, 16)) > 8
     np.testing.assert_array_equal(totals[0], totals[1])
 
 
 def test_a_child_of_a_fork_has_threads_of_its_own() -> None:
-    assert reading._pool(1) is not reading._pool(2)
+    assert reading.thread_pool(1) is not reading.thread_pool(2)

@@ -16,7 +16,7 @@ from solvers.bounds import gradient_error
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.sparse import Sparse, SparseCoded
+from solvers.data_access.sparse import Sparse
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -167,7 +167,7 @@ def broken_rows() -> Floats:
 def test_sparse_rows_of_declared_columns_are_folded_into_codes() -> None:
     X, task = broken_rows(), problem(Logistic(), COLUMNS.d, COLUMNS)
     records = inputs.records(sp.csr_array(X), task)
-    assert isinstance(records, SparseCoded)
+    assert isinstance(records, Sparse)
     assert records.codes.shape == (N, 1 + 2 + 1)
     np.testing.assert_array_equal(rows_of(coded(sp.csr_array(X), task)), rows_of(coded(X, task)))
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
@@ -355,17 +355,8 @@ def test_targets_of_a_wrong_type_or_shape_are_refused(y: Any) -> None:
         solve(DpGd(steps=2), task, np.ones((3, 2)), y, Privacy(1.0, 1e-4))
 
 
-@pytest.mark.parametrize(
-    ("ends", "coordinates"),
-    [([0, 1], [0]), ([0, 2, 1, 2], [0, 1]), ([0, 1, 2, 2], [0, 2]), ([0, 1, 2, 2], [0, -1]), ([0, 1, 1, 3], [0, 1])],
-)
-def test_an_invalid_matrix_is_refused_before_it_is_read(ends: list[int], coordinates: list[int]) -> None:
-    rows = Sparse(np.array(ends), np.array(coordinates), np.ones(len(coordinates)))
-    with pytest.raises(Unsuitable, match="sparse rows"):
-        Data.coded(rows, np.zeros(3), Problem(Squared(), n=3, d=2, row_norm=1.0))
-
-
 def test_sparse_rows_stand_for_no_declared_columns() -> None:
-    rows = Sparse(np.arange(N + 1), np.zeros(N, np.int64), np.ones(N))
-    with pytest.raises(Unsuitable, match="cannot have declared"):
+    offsets = tuple(range(COLUMNS.d))
+    rows = Sparse(np.arange(N + 1), np.zeros(N, np.int64), np.ones(N), np.empty((N, 0), np.uint8), offsets)
+    with pytest.raises(Unsuitable, match="offsets"):
         rows.records(problem(Logistic(), COLUMNS.d, COLUMNS))

@@ -109,7 +109,7 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("owner", "name", "mutant"),
         [
-            (count_bounds, "counts", lambda *_: math.sqrt(2) / 2),
+            (count_bounds, "cells", lambda *_: math.sqrt(2) / 2),
             (moment_bounds, "diameter", lambda columns: math.sqrt(2 * len(columns.widths))),
             (moment_bounds, "variances", lambda *_: 0.05),
         ],
@@ -150,7 +150,7 @@ class TestProfile:
             plan(Profile(), replace(TABLE, row_norm=1.0), PRIVACY)
         data, noise = inputs.of_arrays(*rows, TABLE), Noise()
         planned = plan(Profile(), TABLE, PRIVACY).release.plan
-        door = CountingOracle(StandardisedOracle(TABLE, data, planned, noise), TABLE, data, planned, noise)
+        door = CountingOracle(TABLE, data, planned, noise)
         for bins in (0, 2**16 + 1):
             with pytest.raises(Unsuitable, match="bins"):
                 door.histograms("histograms", bins)

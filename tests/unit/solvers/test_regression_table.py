@@ -212,7 +212,7 @@ def test_the_noise_of_a_curvature_has_the_covariance_that_is_stated() -> None:
     noise = np.triu(rng.normal(size=(100_000, 3, 3)), 1) / np.sqrt(2)
     noise = std * (noise + noise.transpose(0, 2, 1) + np.eye(3) * rng.normal(size=(100_000, 1, 3)))
     moved = noise @ change
-    np.testing.assert_allclose(np.cov(moved.T), estimate._curvature_noise(std, change), rtol=0.03, atol=0.01)
+    np.testing.assert_allclose(np.cov(moved.T), estimate.curvature_noise(std, change), rtol=0.03, atol=0.01)
 
 
 def no_wrong_numbers(table: Table, truth: dict[int, float] | None = None) -> None:
@@ -327,7 +327,7 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
     first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
     np.testing.assert_array_equal(first, second)
     assert all("coordinates" in part.cache for part in parts)
-    monkeypatch.setattr(weighted, "_MOST_KEPT", 6 * n - 1)  # the limit is for all partitions together
+    monkeypatch.setattr(weighted, "MOST_CACHED_COORDINATES", 6 * n - 1)  # the limit is for all partitions together
     for part in parts:
         part.cache.clear()
     third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]

@@ -58,7 +58,7 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
         patched.setattr(Gaussian, "perturb", perturb)
         rows, noise = inputs.of_arrays(x, np.array([y]), problem), Noise(SeededBits(1))
         door = StandardisedOracle(problem, rows, planned, noise)
-        counting = CountingOracle(door, problem, rows, planned, noise)
+        counting = CountingOracle(problem, rows, planned, noise)
         frame, w = Frame(center, np.ones(D - 1), 0.3), np.linspace(-2, 2, D)
         door.means("means")
         door.spread("spread", center)

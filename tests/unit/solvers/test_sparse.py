@@ -24,7 +24,7 @@ from solvers.data_access.data import Data, Work
 from solvers.data_access.frames import framed, in_frame
 from solvers.data_access.moment_sums import MeanRow, Residuals, Spread, Squares, Targets
 from solvers.data_access.persons import of_persons
-from solvers.data_access.sparse import Sparse, SparseCoded
+from solvers.data_access.sparse import Sparse
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -186,8 +186,8 @@ def test_stored_entries_and_codes_are_checked_before_use() -> None:
     """Entries and codes beyond the declaration are neither multiplied nor used as an index."""
     columns = Columns((1, 3))
     task = Problem(Squared(), n=5, d=5, row_norm=columns.row_norm, columns=columns)
-    numbers = Sparse(np.arange(6), np.zeros(5, np.int64), np.array([0.25, 1.5, math.nan, -1.01, 0.5]))
-    stored = SparseCoded(numbers, np.array([[2], [1], [1], [1], [3]], np.uint8), (0, 0))
+    values, codes = np.array([0.25, 1.5, math.nan, -1.01, 0.5]), np.array([[2], [1], [1], [1], [3]], np.uint8)
+    stored = Sparse(np.arange(6), np.zeros(5, np.int64), values, codes, (0, 0))
     empty = [0.0, 1.0, 0.0, 0.0, 1.0]
     assert rows_of(Data.coded(stored, np.zeros(5), task)).tolist() == [[0.25, 0.0, 0.0, 1.0, 1.0]] + [empty] * 4
 
@@ -296,7 +296,10 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
     ("ends", "coordinates", "message"),
     [
         ([0, 1], [0], "n rows"),
+        ([0, 2, 1, 2], [0, 1], "n rows"),
         ([0, 1, 2, 2], [0, 2], "n rows"),
+        ([0, 1, 2, 2], [0, -1], "n rows"),
+        ([0, 1, 1, 3], [0, 1], "n rows"),
         ([0, 2, 2, 2], [1, 0], "must increase"),
         ([0, 2, 2, 2], [1, 1], "must increase"),
         ([0, 0, 0, 2], [0, 0], "must increase"),
@@ -305,11 +308,12 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
 def test_an_invalid_matrix_is_refused_before_it_is_read(ends: list[int], coordinates: list[int], message: str) -> None:
     columns = Columns((1, 1))
     task = Problem(Squared(), n=3, d=3, row_norm=columns.row_norm, columns=columns)
-    numbers = Sparse(np.array(ends), np.array(coordinates), np.full(len(coordinates), 0.5))
+    values, codes = np.full(len(coordinates), 0.5), np.empty((3, 0), np.uint8)
+    stored = Sparse(np.array(ends), np.array(coordinates), values, codes, (0, 1))
     with pytest.raises(Unsuitable, match=message):
-        Data.coded(SparseCoded(numbers, np.empty((3, 0), np.uint8), (0, 1)), np.zeros(3), task)
-    fine = Sparse(np.array([0, 1, 1, 2]), np.array([1, 0]), np.ones(2))
-    with pytest.raises(Unsuitable, match="need declared columns"):
-        SparseCoded(fine, np.empty((3, 0), np.uint8), (0, 1)).records(replace(task, columns=None))
+        Data.coded(stored, np.zeros(3), task)
+    fine = Sparse(np.array([0, 1, 1, 2]), np.array([1, 0]), np.ones(2), codes, (0, 1))
+    with pytest.raises(Unsuitable, match="offsets"):
+        fine.records(replace(task, columns=None))
     with pytest.raises(Unsuitable, match="n records"):
-        Data.coded(SparseCoded(fine, np.empty((2, 0), np.uint8), (0, 1)), np.zeros(3), task)
+        Data.coded(replace(fine, codes=codes[:2]), np.zeros(3), task)

@@ -257,9 +257,9 @@ def test_requests_that_cannot_be_met_are_refused() -> None:
     ("statistic", "name", "mutant"),
     [
         (ALL[0], "cells", lambda *_: 0.5),
-        (ALL[2], "counts", lambda *_: math.sqrt(2) / 2),
+        (ALL[2], "cells", lambda *_: math.sqrt(2) / 2),
         (ALL[3], "products", lambda *_: 0.05),
-        (ALL[4], "group_parts", lambda *_: 0.5),
+        (ALL[4], "cells", lambda *_: 0.5),
         (ALL[4], "group_moments", lambda *_: 1.0),
     ],
     ids=[

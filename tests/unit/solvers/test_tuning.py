@@ -81,7 +81,7 @@ def test_each_run_and_its_score_have_the_cost_stated_by_the_choice(relation: Rel
 def test_every_run_is_made_and_progress_reveals_nothing(rows: tuple[Vector, Vector]) -> None:
     quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
     chosen, histories = set(), []
-    with patch.object(tuning, "_scored_run", wraps=tuning._scored_run) as tried:
+    with patch.object(tuning, "run_one", wraps=run_one) as tried:
         for seed in range(8):
             progress: list[int] = []
             output, transcript, _ = tuning.run(
