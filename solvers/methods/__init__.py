@@ -20,6 +20,16 @@ from solvers.methods.oracle.dp_gd import DpGd as DpGd
 from solvers.methods.oracle.dp_svrg import DpSvrg as DpSvrg
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp as DpSvrgPp
 from solvers.methods.oracle.noisy_sgd import NoisySgd as NoisySgd
+from solvers.methods.run import (
+    AllocatedRun,
+    ChoosingRun,
+    CountingRun,
+    DataRun,
+    FullBatchRun,
+    SampledRun,
+    StandardisedRun,
+    WeightedRun,
+)
 from solvers.methods.standardised.adaptive_gd import AdaptiveGd as AdaptiveGd
 
 Method = (
@@ -43,6 +53,6 @@ Method = (
 
 
 if TYPE_CHECKING:
-    from solvers.methods.run import Run as Run
+    Run = FullBatchRun | SampledRun | AllocatedRun | StandardisedRun | CountingRun | WeightedRun | ChoosingRun | DataRun
 else:  # the return types of `resolve`, so that no list has to be kept in step
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007
