@@ -173,7 +173,7 @@ async def _started(
             without_room=lambda: len(dispatcher.without_room()),
             behind=lambda: epoch.behind,
             slots=lambda: _slots(engine) or 0,
-            reasons=lambda: readiness.known,
+            reasons=lambda: readiness.last_reasons,
         )
     )
     await parts.start(WarmUp(ready, calculators, lambda: _start_workers(engine, dispatcher)))

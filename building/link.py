@@ -1,10 +1,10 @@
 """Link all compiled loops into one file loops-LEVEL.so for each level of processor, and write the list of each file.
 
-Usage: link.py [FOLDER], with a C compiler. The default folder is that of `solvers.kernels`. The files need no numba and
-no LLVM. They use five symbols of Python's C interface, which every version since 3.3 has. Their instructions are
+Usage: link.py [FOLDER]. A C compiler is needed. The default folder is that of `solvers.kernels`. The files need neither
+numba nor LLVM. They use five symbols of Python's C interface, which every version since 3.3 has. Their instructions are
 those that numba runs: numba compiles and optimizes the module of each loop for the same processor, and only addresses
-become relative. An entry `call_NAME(result, slots)` takes the arguments as numbers of eight bytes, in the order of
-numba's own convention.
+become relative. An entry `call_NAME(result, slots)` takes the arguments as words of eight bytes, in the order that
+numba uses.
 """
 
 import json
@@ -29,7 +29,7 @@ ENTRY = """
 define i32 @call_{name}(ptr %result, ptr %slots) {{
   %error = alloca ptr
 {loads}
-  %code = call i32 @loop_{name}({given})
+  %code = call i32 @loop_{name}({arguments})
   ret i32 %code
 }}
 declare i32 @loop_{name}({kinds})
@@ -38,33 +38,35 @@ declare i32 @loop_{name}({kinds})
 
 def link(file: Path, loops: dict[str, Any], formulas: dict[str, Any], constants: dict[str, Any]) -> None:
     """Link all loops into one shared library, and write its list."""
-    whole, listed = llvm.parse_assembly(""), {}
+    library, signatures = llvm.parse_assembly(""), {}
     for name, loop in loops.items():
         [compiled] = loop.overloads.values()
-        module = _alone(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name, f"loop_{name}")
-        whole.triple, whole.data_layout = module.triple, module.data_layout
-        whole.link_in(module)
-        whole.link_in(llvm.parse_assembly(_entry(name, whole.get_function(f"loop_{name}"))))
+        module = _with_one_entry(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name, f"loop_{name}")
+        library.triple, library.data_layout = module.triple, module.data_layout
+        library.link_in(module)
+        library.link_in(llvm.parse_assembly(_entry(name, library.get_function(f"loop_{name}"))))
         signature = compiled.signature
-        listed[name] = {"arguments": [_kind(each) for each in signature.args], "result": _kind(signature.return_type)}
+        arguments = [_kind(each) for each in signature.args]
+        signatures[name] = {"arguments": arguments, "result": _kind(signature.return_type)}
     for digest, formula in formulas.items():
-        whole.link_in(_alone(formula.inspect_llvm(), formula._wrapper_name, f"formula_{digest}"))
+        library.link_in(_with_one_entry(formula.inspect_llvm(), formula._wrapper_name, f"formula_{digest}"))
     file.with_suffix(".json").write_text(
-        json.dumps({"sources": FOLDER, "constants": constants, "loops": listed}, indent=1)
+        json.dumps({"sources": FOLDER, "constants": constants, "loops": signatures}, indent=1)
     )
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "loops.o")
-        made.write_bytes(_object(whole))
+        object_file = Path(folder, "loops.o")
+        object_file.write_bytes(_object_code(library))
         level = f'-DLEVEL="{file.stem.removeprefix("loops-")}"'
-        subprocess.run(["cc", level, "-o", file, made, Path(__file__).with_name("runtime.c"), *OPTIONS], check=True)
+        runtime = Path(__file__).with_name("runtime.c")
+        subprocess.run(["cc", level, "-o", file, object_file, runtime, *OPTIONS], check=True)
 
 
-def _alone(text: str, entry: str, name: str) -> llvm.ModuleRef:
-    """Return the module of a loop in which only its entry is visible, under our name."""
+def _with_one_entry(text: str, entry: str, name: str) -> llvm.ModuleRef:
+    """Return the module of a loop whose only visible function is its entry, renamed."""
     module = llvm.parse_assembly(text)
-    for one in (*module.functions, *module.global_variables):
-        if not one.is_declaration and one.name != entry:
-            one.linkage = "internal"
+    for symbol in (*module.functions, *module.global_variables):
+        if not symbol.is_declaration and symbol.name != entry:
+            symbol.linkage = "internal"
     module.get_function(entry).name = name
     return module
 
@@ -75,8 +77,8 @@ def _entry(name: str, loop: llvm.ValueRef) -> str:
         f"  %at{k} = getelementptr i64, ptr %slots, i64 {k}\n  %slot{k} = load {kind}, ptr %at{k}"
         for k, kind in enumerate(kinds[2:])
     ]
-    given = ["ptr %result", "ptr %error", *(f"{kind} %slot{k}" for k, kind in enumerate(kinds[2:]))]
-    return ENTRY.format(name=name, loads="\n".join(loads), given=", ".join(given), kinds=", ".join(kinds))
+    arguments = ["ptr %result", "ptr %error", *(f"{kind} %slot{k}" for k, kind in enumerate(kinds[2:]))]
+    return ENTRY.format(name=name, loads="\n".join(loads), arguments=", ".join(arguments), kinds=", ".join(kinds))
 
 
 def _kind(kind: types.Type) -> Any:
@@ -88,17 +90,17 @@ def _kind(kind: types.Type) -> Any:
     return None if kind == types.none else NUMBERS[kind]
 
 
-def _object(whole: llvm.ModuleRef) -> bytes:
+def _object_code(library: llvm.ModuleRef) -> bytes:
     codegen = cpu_target.target_context.codegen()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=codegen._get_host_cpu_name(), features=codegen._tm_features, opt=3, reloc="pic", codemodel="default"
     )
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(whole, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions()))
-    whole.verify()
-    found: bytes = machine.emit_object(whole)
-    return found
+    passes.run(library, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions()))
+    library.verify()
+    code: bytes = machine.emit_object(library)
+    return code
 
 
 def link_all(file: Path) -> None:
@@ -117,14 +119,14 @@ def link_all(file: Path) -> None:
 
 
 def main() -> None:
-    """Link for each level of this machine's architecture, in a process that compiles for it."""
+    """Link for each level of this machine's architecture, each in a process that compiles for that level."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else Path(linked.__file__).parent
     is_intel = platform.machine() == "x86_64"
     for level in linked.LEVELS:
         if level.startswith("x86") == is_intel:
             with tempfile.TemporaryDirectory() as cache:
                 target = {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
-                command = [sys.executable, "-P", __file__, "--one", linked.file_of(level, folder)]
+                command = [sys.executable, "-P", __file__, "--one", str(linked.file_of(level, folder))]
                 subprocess.run(command, check=True, env=os.environ | target)
 
 

@@ -1,30 +1,31 @@
-/* What numba's loops ask of its runtime: counted memory, a reshape of what is in one piece, two functions of a number. */
+/* The functions of numba's runtime that its loops call: counted memory, the reshape of contiguous arrays, frexp and
+   nextafter. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 struct counted { /* numba's layout: numba/core/runtime/nrtdynmod.py */
     size_t references;
-    void *destructor, *given, *data;
+    void *destructor, *destructor_argument, *data;
     size_t size;
 };
 
 struct counted *NRT_MemInfo_alloc_aligned(size_t size, uint32_t alignment) {
     if (size > SIZE_MAX / 2) return NULL;
-    struct counted *found = malloc(sizeof *found + size + alignment);
-    if (!found) return NULL;
-    uintptr_t first = (uintptr_t)(found + 1);
+    struct counted *memory = malloc(sizeof *memory + size + alignment);
+    if (!memory) return NULL;
+    uintptr_t first = (uintptr_t)(memory + 1);
     void *data = (void *)((first + alignment - 1) / alignment * alignment);
-    *found = (struct counted){1, NULL, NULL, data, size};
-    return found;
+    *memory = (struct counted){1, NULL, NULL, data, size};
+    return memory;
 }
 
 struct counted *NRT_MemInfo_alloc(size_t size) { return NRT_MemInfo_alloc_aligned(size, 32); }
-void NRT_MemInfo_call_dtor(struct counted *gone) { free(gone); }
+void NRT_MemInfo_call_dtor(struct counted *memory) { free(memory); }
 void *NRT_Allocate(size_t size) { return malloc(size); }
-void NRT_Free(void *gone) { free(gone); }
+void NRT_Free(void *memory) { free(memory); }
 
-/* Every array that a loop reshapes is in one piece, row after row: nothing is copied. */
+/* Every array that a loop reshapes is contiguous and row-major, so nothing is copied. */
 int numba_attempt_nocopy_reshape(intptr_t axes, const intptr_t *lengths, const intptr_t *strides, intptr_t new_axes,
                                  const intptr_t *new_lengths, intptr_t *new_strides, intptr_t size, int fortran) {
     intptr_t step = size;

@@ -1,7 +1,7 @@
 """Run and check an image's root folder as a container engine does with --read-only --tmpfs /tmp --volume /data.
 
-Usage (root): as_engine.py IMAGE.json ROOT VOLUME, with what `buildah inspect --type image` printed, the folder where
-the image is mounted, and an empty folder for the volume.
+Usage, as root: as_engine.py IMAGE.json ROOT VOLUME. IMAGE.json is the output of `buildah inspect --type image`, ROOT
+the folder where the image is mounted, and VOLUME an empty folder.
 """
 
 import json
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 NAMESPACES = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
 MOUNTS = """
@@ -44,7 +45,7 @@ def main() -> None:
     subprocess.run([*NAMESPACES, "sh", "-c", MOUNTS, "sh", root, volume, *inside], check=True)
 
 
-def inside(config: dict, root: str) -> None:
+def inside(config: dict[str, Any], root: str) -> None:
     """Enter the image as its user, inside the namespaces, and run it as an engine does."""
     user, group = (int(part) for part in config["User"].split(":"))
     os.chroot(root)
@@ -57,32 +58,29 @@ def inside(config: dict, root: str) -> None:
     os.environ.clear()
     os.environ.update(environment)  # also the PATH in which the commands below are found
 
-    def run(*command: str, **options: object) -> subprocess.CompletedProcess:
-        return subprocess.run(command, **options)
-
-    run("python", "-c", LOADED, check=True)
+    subprocess.run(["python", "-c", LOADED], check=True)
     server = subprocess.Popen([*config["Entrypoint"], *(config.get("Cmd") or [])])
     kind, *probe = config["Healthcheck"]["Test"]
     assert kind == "CMD", kind
     started = time.monotonic()
-    while run(*probe, stderr=subprocess.DEVNULL).returncode:
+    while subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode:
         assert server.poll() is None, "the server ended before it was healthy"
         assert time.monotonic() - started < STARTUP_SECONDS, "the server did not become healthy"
         time.sleep(0.5)
     print(f"   healthy after {time.monotonic() - started:.1f} s, as user {os.getuid()}:{os.getgid()}", flush=True)
     for path in ("/", "/opt/venv", "/usr/bin", "/epoch"):
         assert not os.access(path, os.W_OK), f"{path} is writable"
-    assert {os.stat(path).st_uid for path in ("/epoch", "/scratch")} == {user}, "volumes would be another's"
+    assert {os.stat(path).st_uid for path in ("/epoch", "/scratch")} == {user}, "another user owns the volumes"
     assert list(Path("/data").iterdir()), "no state in the volume"
     server.terminate()
-    # Workers that are just starting are waited for.
+    # The server waits for workers that are just starting.
     assert server.wait(timeout=3 * STARTUP_SECONDS) in (0, -15, 143), f"the server ended with {server.returncode}"
     used = os.times()
     print(
         f"   {used.children_user + used.children_system:.1f} CPU seconds from start to stop, probes and all", flush=True
     )
     print("   root file system read-only, state in the volume, stopped on SIGTERM", flush=True)
-    run("purse", "demo", check=True)
+    subprocess.run(["purse", "demo"], check=True)
 
 
 if __name__ == "__main__":

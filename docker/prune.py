@@ -9,7 +9,7 @@ import struct
 import sys
 from pathlib import Path
 
-# Found by reading, and by running the demo, an upload of each kind and `purse audit` without them.
+# Without these, the demo, an upload of each kind and `purse audit` still run.
 UNUSED = (
     "*/tests",
     "*/*/tests",
@@ -40,20 +40,20 @@ UNUSED = (
     "*/**/*.[cha]",
     "*/**/*.hpp",
 )
-KEPT = ("numpy/_core/tests/__init__.py", "numpy/_core/tests/_natype.py")  # numpy.testing, which scipy loads, reads them
+NEEDED = ("numpy/_core/tests/__init__.py", "numpy/_core/tests/_natype.py")  # read by numpy.testing, which scipy loads
 
 
 def main() -> None:
     root = Path(sys.argv[1])
     before = _megabytes(root)
-    kept = {path: path.read_bytes() for name in KEPT for path in root.glob(name)}
+    needed = {path: path.read_bytes() for name in NEEDED for path in root.glob(name)}
     for pattern in UNUSED:
         for path in root.glob(pattern):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-    for path, content in kept.items():
+    for path, content in needed.items():
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
     for library in root.rglob("*.so*"):

@@ -1,8 +1,9 @@
 """Copy the files that Python and a virtual environment need into an empty folder, without a shell or packages.
 
-Usage (in the build's base): root.py FOLDER VENV. These are Python with its library, the shared libraries of Python and
-of the environment, certificates, users and folders. For each Debian package that a file comes from, its entry, which
-scanners read, and its licence are added. A missing library ends the build, because pruning removed too much.
+Usage, in the base of the build: root.py FOLDER VENV. The copied files are Python with its library, the shared libraries
+of Python and of the environment, certificates, users and folders. For each Debian package that a file comes from, the
+script adds the package's entry, which scanners read, and its licence. A missing library ends the build, because pruning
+removed too much.
 """
 
 import compileall
@@ -13,9 +14,11 @@ import sys
 import sysconfig
 from pathlib import Path
 
-UNUSED = ("test", "tests", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "tkinter", "turtledemo", "config-*")
-UNUSED += ("site-packages", "dist-packages", "venv", "distutils")
-UNUSED += ("_dbm.*", "nis.*")  # which bring Kerberos and more
+UNUSED = (
+    *("test", "tests", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "tkinter", "turtledemo", "config-*"),
+    *("site-packages", "dist-packages", "venv", "distutils"),
+    *("_dbm.*", "nis.*"),  # need the libraries of Kerberos and more
+)
 USER = "purse:x:10001:10001::/data:/usr/sbin/nologin\n"
 
 
@@ -43,7 +46,7 @@ def main() -> None:
     copied |= {library / "os.py", library / "cProfile.py"}  # one of each package that the library comes from
     packages = sorted({name for path in copied for name in _packages(path)})
     for name in packages:
-        _say(folder, name)
+        _add_entry(folder, name)
     print(f"{folder}: {len(copied)} files and {library}, of {len(packages)} packages: {' '.join(packages)}")
 
 
@@ -70,25 +73,26 @@ def _linked(*roots: Path) -> set[Path]:
     """Return the shared libraries that a loader opens for the files below, except those of the environment."""
     files = [path for root in roots for path in (root.rglob("*.so*") if root.is_dir() else [root])]
     files = [path for path in files if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
-    said = subprocess.run(["ldd", *files], check=True, capture_output=True, text=True).stdout
-    lines = [line.split() for line in said.splitlines() if line.startswith("\t")]
-    own = {path.name for path in files}  # that of a wheel finds its neighbours when it is loaded by its wheel
+    output = subprocess.run(["ldd", *files], check=True, capture_output=True, text=True).stdout
+    lines = [line.split() for line in output.splitlines() if line.startswith("\t")]
+    own = {path.name for path in files}  # a library of a wheel finds its neighbours once the wheel loads it
     missing = sorted({line[0] for line in lines if line[1:4] == ["=>", "not", "found"]} - own)
     assert not missing, f"no such library: {missing}"
-    found = {Path(word) for line in lines for word in line[:3] if word.startswith("/")}
-    return {path for path in found if not any(path.is_relative_to(root) for root in roots)}
+    libraries = {Path(word) for line in lines for word in line[:3] if word.startswith("/")}
+    return {path for path in libraries if not any(path.is_relative_to(root) for root in roots)}
 
 
 def _packages(path: Path) -> list[str]:
     """Return the Debian package of a file, if any; the package may list it under its path before the merge of /usr."""
     for name in (path, Path("/", *path.parts[2:])):
-        said = subprocess.run(["dpkg", "--search", name], check=False, capture_output=True, text=True).stdout
-        if said:
-            return [said.split(": ")[0]]
+        output = subprocess.run(["dpkg", "--search", name], check=False, capture_output=True, text=True).stdout
+        if output:
+            return [output.split(": ")[0]]
     return []
 
 
-def _say(folder: Path, name: str) -> None:
+def _add_entry(folder: Path, name: str) -> None:
+    """Add the entry of a Debian package, which scanners read, and its licence."""
     entry = subprocess.run(["dpkg", "--status", name], check=True, capture_output=True, text=True).stdout
     bare = name.partition(":")[0]
     status = folder / "var/lib/dpkg/status.d" / bare

@@ -1,4 +1,4 @@
-"""Check that every import of ours works, late ones included, and that libraries can load modules by name.
+"""Check that every import in our packages works, also inside functions, and that libraries can load modules by name.
 
 Runs as the last step of the image's build, which fails if `prune.py` or `root.py` removed too much.
 """
@@ -15,27 +15,28 @@ from solvers import kernels
 
 OURS = ("accounting", "solvers", "purse", "app")
 # Extras, and the compilers of loops, which the image does not contain.
-OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
-OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib")
-OPTIONAL += ("purse.estimators", "python_calamine", "formulaic")
-OPTIONAL += ("diffprivlib", "opacus", "opendp", "pipeline_dp", "torch")
-OPTIONAL += tuple(f"purse.integrations.{name}" for name in ("diffprivlib", "opacus", "opendp", "pipelinedp"))
+OPTIONAL = (
+    *("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing"),
+    *("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib"),
+    *("purse.estimators", "python_calamine", "formulaic"),
+    *("diffprivlib", "opacus", "opendp", "pipeline_dp", "torch"),
+    *(f"purse.integrations.{name}" for name in ("diffprivlib", "opacus", "opendp", "pipelinedp")),
+)
 
 
 def main() -> None:
-    found = modules()
-    loops = len(kernels.ENTRIES)
+    imports = load_modules()
     _libraries()
-    print(f"   {found} imports, {loops} loops, Parquet, S3, PostgreSQL, TLS: all there", flush=True)
+    print(f"   {imports} imports, {len(kernels.ENTRIES)} loops, Parquet, S3, PostgreSQL and TLS work", flush=True)
 
 
-def modules() -> int:
+def load_modules() -> int:
     """Load everything that our modules import, except optional modules; return the number of names."""
     needed = {name for package in OURS for file in _files(package) for name in _imports(file)}
-    found = [name for name in sorted(needed) if not name.replace(":", ".").startswith(OPTIONAL)]
-    for name in found:
+    names = [name for name in sorted(needed) if not name.replace(":", ".").startswith(OPTIONAL)]
+    for name in names:
         _load(*name.split(":"))
-    return len(found)
+    return len(names)
 
 
 def _files(package: str) -> Iterator[Path]:
@@ -66,8 +67,8 @@ def _libraries() -> None:
 
     table = csv.read_csv(io.BytesIO(b"a,b\n1,x\n2,y\n"))
     for codec in ("none", "snappy", "gzip", "zstd", "brotli", "lz4"):
-        parquet.write_table(table, kept := pa.BufferOutputStream(), compression=codec)
-        assert parquet.read_table(pa.BufferReader(kept.getvalue())) == table
+        parquet.write_table(table, file := pa.BufferOutputStream(), compression=codec)
+        assert parquet.read_table(pa.BufferReader(file.getvalue())) == table
     fs.S3FileSystem(anonymous=True, region="us-east-1", endpoint_override="127.0.0.1:9")
     create_engine("postgresql+psycopg://nobody@127.0.0.1:9/none").dialect.server_side_cursors  # noqa: B018
     with create_engine("sqlite://").connect() as connection:

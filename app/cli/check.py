@@ -2,38 +2,35 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import Json, Sheet, file_argument, file_option
-from app.cli.output import Output, Refusal, note
+from app.cli.options import File, OptionalFile, Sheet
+from app.cli.output import Output, Refusal, to_json
 from app.cli.reports import cures, outcomes
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError, Unparsed, refusals
+from purse import text
 from purse.excel import readable
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
 
 
 def check(
-    json: Json,
-    file: Annotated[Path, file_argument("A CSV or Parquet file, or a workbook.")],
-    spec: Annotated[Path | None, file_option("JSON file with a spec, or the list of its columns.")] = None,
-    target: Annotated[
-        list[str] | None, typer.Option(help="A column to predict. At most 1 % of it may be unparsed. Repeatable.")
-    ] = None,
-    propose: Annotated[
-        bool, typer.Option("--propose", help="Draft a spec with names and types. You fill in the bounds.")
-    ] = False,
-    sheet: Sheet = None,
-) -> Output | None:
+    file: File, spec: OptionalFile = None, target: list[str] | None = None, propose: bool = False, sheet: Sheet = None
+) -> Output:
     """Check a file against its declaration, on this machine.
 
     Nothing is sent. The exit code is 1 if a server would refuse the file. The report contains values of the file, so
     protect it like the file.
+
+    Parameters
+    ----------
+    file : A CSV or Parquet file, or a workbook.
+    spec : JSON file with a spec, or the list of its columns.
+    target : A column to predict. At most 1 % of it may be unparsed. Repeatable.
+    propose : Draft a spec with names and types. You fill in the bounds.
 
     \b
     Examples:
@@ -45,24 +42,22 @@ def check(
         raise Refusal("Give either --spec FILE or --propose.")
     if spec is None:
         with readable(file, sheet=sheet) as plain:
-            _propose(plain)
-        return None
+            return _draft(plain)
     declared, _ = read_spec(spec)
     if target:
         names = [column.name for column in declared.columns]
         for unknown in (name for name in target if name not in names):
             raise Refusal(f"--target {unknown} is not a declared column. Declared columns: {', '.join(names)}.")
-        fields = dict(declared) | {"targets": [*declared.targets, *target]}
-        declared = DatasetSpec.model_validate(fields)
+        declared = DatasetSpec.model_validate(dict(declared) | {"targets": [*declared.targets, *target]})
     with readable(file, declared.dialect, sheet) as plain:
-        report = _report(plain, declared, has_bar=not json and sys.stderr.isatty())
+        report = _report(plain, declared)
     refused = [column.name for column in report.refused]
     lines = [reason for column in report.refused for reason in refusals(column)] + list(cures(report))
-    text = outcomes(report) + "".join(f"{line}\n" for line in lines)
-    return Output(report.model_dump() | {"refused": refused}, text, exit_code=1 if refused else 0)
+    printed = outcomes(report) + "".join(map(text.paragraph, lines))
+    return Output(report.model_dump() | {"refused": refused}, printed, exit_code=1 if refused else 0)
 
 
-def _report(file: Path, spec: DatasetSpec, has_bar: bool) -> FileReport:
+def _report(file: Path, spec: DatasetSpec) -> FileReport:
     from app.cli import proposal  # late, as the next: Arrow
     from app.sources.ingest import Reading, encoded
     from app.sources.persons import People
@@ -70,7 +65,8 @@ def _report(file: Path, spec: DatasetSpec, has_bar: bool) -> FileReport:
     reading, tally = Reading.of(spec)
     people = None if spec.unit is None else People(spec.unit)
     bar = progress.Progress("checking", progress.SpinnerColumn(), "{task.completed:,} records", transient=True)
-    bar.live.console, bar.disable = Console(stderr=True), not has_bar
+    bar.live.console = Console(stderr=True)
+    bar.disable = not sys.stderr.isatty()
     try:
         with bar:
             task = bar.add_task("", total=None)
@@ -83,20 +79,19 @@ def _report(file: Path, spec: DatasetSpec, has_bar: bool) -> FileReport:
     return tally.report
 
 
-def _propose(file: Path) -> None:
+def _draft(file: Path) -> Output:
+    """Return a draft of a file's declaration as the result of the command."""
     from app.cli import proposal
 
     draft = proposal.drafted(file)
     notes = [
         "purse: This is a draft. Fill in lower and upper from what you know about such values, never from this file:",
-        "bounds are public, and a bound taken from the file reveals a value. Keep only categories that anyone may",
-        "know to be possible, and add missing ones. Choose a budget.",
+        "bounds are public, and a bound from the file reveals a value. Keep only categories that are publicly known to",
+        "be possible, and add missing ones. Choose a budget.",
+        *(
+            f"purse: {name!r} is left out: it is empty or has more than {proposal.MOST_CATEGORIES} different texts. "
+            "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
+            for name in draft.left_out
+        ),
     ]
-    notes += [
-        f"purse: {name!r} is left out: it is empty or has text of more than {proposal.MOST_CATEGORIES} kinds. "
-        "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
-        for name in draft.left_out
-    ]
-    Output(draft.spec).write(as_json=True)
-    for line in notes:
-        note(line)
+    return Output(draft.spec, to_json(draft.spec), notes)

@@ -1,14 +1,14 @@
 """purse upload, dataset declare, datasets, budget."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import Explain, Json, OldestFirst, Sheet, file_argument, file_option
+from app.cli.options import Explain, File, FileOption, OldestFirst, OptionalArgument, Sheet
 from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
@@ -22,20 +22,17 @@ from purse.wire.datasets import Dataset, DatasetState
 _SHOWN_CATEGORIES = 8
 
 
-def upload(
-    client: Client,
-    json: Json,
-    file: Annotated[Path, file_argument("CSV (.gz, .zst) or Parquet file, or workbook.")],
-    spec: Annotated[Path, file_option("JSON file with name, columns, budget and dialect.")],
-    resume: Annotated[
-        str | None, typer.Option(help="Id of an interrupted upload, as its error message states it.")
-    ] = None,
-    sheet: Sheet = None,
-) -> Output:
+def upload(client: Client, file: File, spec: FileOption, resume: str | None = None, sheet: Sheet = None) -> Output:
     """Register a file as a dataset.
 
     The spec declares the columns with their bounds, and the budget. Use `purse check` first to find values that cannot
     be parsed. A large file is sent in parts, which continue after a lost connection.
+
+    Parameters
+    ----------
+    file : CSV (.gz, .zst) or Parquet file, or workbook.
+    spec : JSON file with name, columns, budget and dialect.
+    resume : Id of an interrupted upload, as its error message states it.
 
     \b
     Example:
@@ -54,7 +51,7 @@ def upload(
             "rb",
             description="uploading",
             transient=True,
-            disable=json or not sys.stderr.isatty(),
+            disable=not sys.stderr.isatty(),
             console=Console(stderr=True),
         ) as source,
     ):
@@ -64,19 +61,21 @@ def upload(
     return Output(dataset, _facts(dataset) + table, [*_warnings(dataset), *cures(dataset.report)])
 
 
-def declare(
-    client: Client, spec: Annotated[Path, file_option("JSON file with name, budget, and rows or unit.")]
-) -> Output:
+def declare(client: Client, spec: FileOption) -> Output:
     """Register a dataset whose records are elsewhere.
 
     No file is sent. The server accounts for answers that other programs compute from the records, and computes none.
     The spec states the public number of rows, or of persons with all their rows.
 
-    
+    \b
     Example:
       purse dataset declare --spec registry.json
     where registry.json is
       {"name": "registry", "rows": 50000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+
+    Parameters
+    ----------
+    spec : JSON file with name, budget, and rows or unit.
     """
     dataset = client.datasets.declare(spec=_declaration(spec))
     return Output(dataset, _facts(dataset), _warnings(dataset))
@@ -84,15 +83,21 @@ def declare(
 
 def datasets(
     client: Client,
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name. Default: all datasets.")] = None,
-    state: Annotated[DatasetState | None, typer.Option(help="List only datasets in this state.")] = None,
-    family: Annotated[str | None, typer.Option(help="List only datasets of this family.")] = None,
+    dataset: OptionalArgument = None,
+    state: DatasetState | None = None,
+    family: str | None = None,
     oldest_first: OldestFirst = False,
     explain: Explain = False,
 ) -> Output:
     """List datasets, or show the columns of one.
 
     The list contains the datasets that your token may see, the newest first.
+
+    Parameters
+    ----------
+    dataset : A dataset's id or name. Default: all datasets.
+    state : List only datasets in this state.
+    family : List only datasets of this family.
 
     \b
     Examples:
@@ -101,20 +106,19 @@ def datasets(
       purse datasets census --explain
     """
     if dataset is None:
-        listed = list(client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc"))
-        return Output(listed, _list(listed))
+        return _listed(client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc"))
     described = client.datasets.get(dataset)
     columns = text.table(("column", "type", "values", "default"), map(_column, described.columns))
     report = _facts(described, explain) + (columns if described.columns else "")
     return Output(described, report, _warnings(described))
 
 
-def budget(
-    client: Client,
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name. Default: all datasets.")] = None,
-    explain: Explain = False,
-) -> Output:
+def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = False) -> Output:
     """Show what is spent of a budget and what remains.
+
+    Parameters
+    ----------
+    dataset : A dataset's id or name. Default: all datasets.
 
     \b
     Examples:
@@ -122,8 +126,7 @@ def budget(
       purse budget census
     """
     if dataset is None:
-        listed = list(client.datasets.list())
-        return Output(listed, _list(listed))
+        return _listed(client.datasets.list())
     status = client.datasets.budget(dataset)
     report = text.facts(_standing(status, explain))
     if status.analysts:
@@ -151,7 +154,8 @@ def _warnings(dataset: Dataset) -> list[str]:
     return [f"warning: {warning}" for warning in dataset.warnings]
 
 
-def _list(datasets: list[Dataset]) -> str:
+def _listed(datasets: Sequence[Dataset]) -> Output:
+    """Return a list of datasets as the result of a command."""
     rows = [
         (
             each.id,
@@ -163,7 +167,7 @@ def _list(datasets: list[Dataset]) -> str:
         )
         for each in datasets
     ]
-    return text.table(("id", "name", "records", "jobs", "spent", "remaining"), rows)
+    return Output(datasets, text.table(("id", "name", "records", "jobs", "spent", "remaining"), rows))
 
 
 def _column(column: Column) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Entries of a ledger: selection, table, CSV and JSON lines."""
+"""Entries of a ledger: selection, table and CSV."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from accounting.records.chain import Entry, to_lines
+from accounting.records.chain import Entry
 from app.cli.output import percent
 from purse import text
 
@@ -21,15 +21,20 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evalua
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which entries to show: those that match every option."""
+    """Which entries to show: those that match every option.
 
-    analyst: Annotated[str | None, typer.Option(help="Only entries about this analyst's jobs and sessions.")] = None
-    kind: Annotated[str | None, typer.Option(help="Only this kind: charged, released, refunded ...")] = None
-    job: Annotated[str | None, typer.Option("--job", help="Only this job's entries.")] = None
-    since: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"], help="Only entries from this time (UTC) on."),
-    ] = None
+    Parameters
+    ----------
+    analyst : Only entries about this analyst's jobs and sessions.
+    kind : Only entries of this kind, such as charged, released or refunded.
+    job : Only this job's entries.
+    since : Only entries from this time (UTC) on, such as 2026-11-01 or 2026-11-01T12:00:00Z.
+    """
+
+    analyst: str | None = None
+    kind: str | None = None
+    job: str | None = None
+    since: Annotated[datetime | None, typer.Option(metavar="<time>", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])] = None
 
     @property
     def is_all(self) -> bool:
@@ -101,11 +106,6 @@ def as_csv(ledger: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
     for row, entry in zip(rows(ledger, selected), selected, strict=True):
         writer.writerow((*map(_escaped, row), entry.previous_hash, entry.hash))
     return file.getvalue().encode()
-
-
-def as_lines(_: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
-    """Return the selected entries as JSON lines. `purse ledger verify FILE` reads those of a whole ledger."""
-    return to_lines(selected)
 
 
 def _analysts(ledger: Iterable[Entry]) -> dict[str, str]:

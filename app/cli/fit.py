@@ -11,19 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any
 
-import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from app.cli import receipts
-from app.cli.options import Epsilon, Home, Json, Sheet, Training, file_argument, file_option
-from app.cli.output import Output, Refusal, loss, note, write_json
+from app.cli.options import Epsilon, File, Home, OptionalFile, Sheet, Training
+from app.cli.output import Output, Refusal, loss, note, to_json, write_json
 from app.cli.reports import cures
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError
 from purse import Client, Model, Receipt, text
-from purse.errors import faults
 from purse.excel import readable
 from purse.wire.budgets import Budget, BudgetStatus
 from purse.wire.columns import settled
@@ -36,32 +34,28 @@ _LARGEST_DEFAULT_DELTA = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The privacy of one fit, and the budget of all fits of a file."""
+    """The privacy of one fit, and the budget of all fits of a file.
+
+    Parameters
+    ----------
+    delta : Privacy loss delta. Default: min(1e-6, 1/(10 n)).
+    budget : Epsilon of all fits of this file, chosen at its first fit. Default: this fit's.
+    """
 
     epsilon: Epsilon
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Privacy loss delta. Default: min(1e-6, 1/(10 n)).")
-    ] = None
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Epsilon of all fits of this file, chosen at its first fit. Default: this fit's."),
-    ] = None
+    delta: float | None = None
+    budget: float | None = None
 
 
 def fit(
-    json: Json,
-    file: Annotated[Path, file_argument("A CSV or Parquet file, or a workbook.")],
+    file: File,
     training: Training,
     guarantee: Guarantee,
-    schema: Annotated[Path | None, file_option("JSON file with the columns and their bounds, or a spec.")] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Column that names the person of each row. Protects a person instead of a row.")
-    ] = None,
-    max_rows: Annotated[int | None, typer.Option(help="With --unit: number of rows used of each person.")] = None,
+    schema: OptionalFile = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
     sheet: Sheet = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A folder for model.json, receipt.json and keys.json.")
-    ] = None,
+    out: Path | None = None,
     home: Home = None,
 ) -> Output:
     """Train one private model on a local file.
@@ -69,6 +63,14 @@ def fit(
     No server is needed. The schema declares bounds and categories, which are never read from the data. Without
     --schema, the command prints a template with the file's column names. The spending of the file is recorded under
     PURSE_HOME, by the file's SHA-256.
+
+    Parameters
+    ----------
+    file : A CSV or Parquet file, or a workbook.
+    schema : JSON file with the columns and their bounds, or a spec.
+    unit : Column that names the person of each row. Protects a person instead of a row.
+    max_rows : With --unit: number of rows used of each person.
+    out : A folder for model.json, receipt.json and keys.json.
 
     \b
     Examples:
@@ -79,7 +81,7 @@ def fit(
     """
     if schema is None:
         with readable(file, sheet=sheet) as plain:
-            _template(plain, training.target, json)
+            return _template(plain, training.target)
     declared, has_budget = read_spec(schema)
     declared = _with_target(_with_unit(declared, unit, max_rows), training.target)
     budget = declared.budget if has_budget else None
@@ -92,10 +94,10 @@ def fit(
         dataset = _dataset(client, plain, content, declared, budget, guarantee)
         delta = guarantee.delta
         if delta is None:
-            delta = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons or 1))
+            delta = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons))
         request = {"privacy": {"epsilon": guarantee.epsilon, "delta": delta}} | training.fields
         job = client.jobs.submit(dataset=dataset.id, **request)
-        model = job.result(progress=False if json else None)
+        model = job.result()
         receipt = job.receipt()
         receipt.verify(model=model)
         status = client.datasets.budget(dataset.id)
@@ -128,8 +130,8 @@ def _server(home: Path | None) -> Iterator[tuple[str, str]]:
         process.end()
 
 
-def _template(file: Path, target: str, as_json: bool) -> NoReturn:
-    """Print the column names without bounds, and exit. The steward must add the bounds."""
+def _template(file: Path, target: str) -> Output:
+    """Return the column names without bounds as the result of the command. The steward must add the bounds."""
     from app.sources.ingest import header  # late: Arrow
 
     try:
@@ -142,14 +144,12 @@ def _template(file: Path, target: str, as_json: bool) -> NoReturn:
         else {"name": name, "type": "number", "lower": None, "upper": None}
         for name in names
     ]
-    Output(columns).write(as_json=True)
-    if not as_json:
-        note(
-            "purse: --schema is required. This template has only the column names. Declare bounds and categories from\n"
-            'what you know, not from the data. A category is {"type": "category", "categories": [...]}. Leave out\n'
-            "columns that are not used, save the file, and name it with --schema. `purse check --propose` drafts more."
-        )
-    raise typer.Exit(2)
+    notes = [
+        "purse: --schema is required. This template has only the column names. Declare bounds and categories from",
+        'what you know, not from the data. A category is {"type": "category", "categories": [...]}. Leave out',
+        "columns that are not used, save the file, and name it with --schema. `purse check --propose` drafts more.",
+    ]
+    return Output(columns, to_json(columns), notes, exit_code=2)
 
 
 def _with_unit(declared: DatasetSpec, column: str | None, max_rows: int | None) -> DatasetSpec:
@@ -158,16 +158,12 @@ def _with_unit(declared: DatasetSpec, column: str | None, max_rows: int | None) 
         raise Refusal("--unit and --max-rows need each other. Give both or neither.")
     if column is None:
         return declared
-    try:
-        return declared.model_copy(update={"unit": PersonUnit.model_validate({"column": column, "max_rows": max_rows})})
-    except ValidationError as error:
-        raise Refusal(f"--unit, --max-rows: {faults(error, limit=1)}") from None
+    return declared.model_copy(update={"unit": PersonUnit.model_validate({"column": column, "max_rows": max_rows})})
 
 
 def _with_target(declared: DatasetSpec, target: str) -> DatasetSpec:
     """Return the declaration with the target among `targets`, if that is empty."""
-    is_declared = target in {column.name for column in declared.columns}
-    if declared.targets or not is_declared:
+    if declared.targets or target not in {column.name for column in declared.columns}:
         return declared
     return declared.model_copy(update={"targets": [target]})
 
@@ -193,10 +189,7 @@ def _dataset(
         if dataset.name.startswith(content):
             return _again(dataset, name, declared, guarantee.budget)
     budget = _first_budget(file, declared, declared_budget, guarantee)
-    try:
-        spec = DatasetSpec(name=name, budget=budget, **{field: getattr(declared, field) for field in _FIELDS})
-    except ValidationError as error:
-        raise Refusal(f"the schema is not valid: {faults(error, limit=1)}") from None
+    spec = DatasetSpec(name=name, budget=budget, **{field: getattr(declared, field) for field in _FIELDS})
     dataset = client.datasets.upload(file, spec=spec)
     is_chosen = guarantee.budget is not None or declared_budget is not None
     note(
@@ -214,7 +207,7 @@ def _first_budget(file: Path, declared: DatasetSpec, budget: Budget | None, guar
         return budget
     delta = guarantee.delta
     if delta is None:
-        delta = _usual(file, declared) if budget is None else budget.delta
+        delta = default_delta(file, declared) if budget is None else budget.delta
     epsilon = guarantee.budget or guarantee.epsilon
     return Budget(epsilon=epsilon, delta=delta, filter="gdp_rdp" if budget is None else budget.filter)
 
@@ -241,15 +234,16 @@ def _again(dataset: Dataset, name: str, declared: DatasetSpec, budget: float | N
     return dataset
 
 
-def _delta(n: int) -> float:
-    return min(_LARGEST_DEFAULT_DELTA, 1 / (10 * n))
-
-
-def _usual(file: Path, declared: DatasetSpec) -> float:
-    """Return the default delta for the number of records or persons, as the service will count it."""
+def default_delta(file: Path, declared: DatasetSpec) -> float:
+    """Return the default delta for the number of records or persons in a file, as the service will count it."""
     from app.sources.ingest import Reading, count
 
-    return _delta(max(1, count(file, Reading(declared.columns, declared.dialect), declared.unit)))
+    return _delta(count(file, Reading(declared.columns, declared.dialect), declared.unit))
+
+
+def _delta(number: int | None) -> float:
+    """Return the default delta for a number of records or persons."""
+    return min(_LARGEST_DEFAULT_DELTA, 1 / (10 * (number or 1)))
 
 
 def _text(model: Model, receipt: Receipt, status: BudgetStatus) -> str:

@@ -6,46 +6,32 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Dataset, Delta, Training, file_option
+from app.cli.options import Dataset, Delta, OptionalArgument, OptionalFile, Training
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from app.http.errors import ApiError
-from app.sources.errors import SourceError
 from purse import Client, layouts, text
 from purse.client.requests import without_none
 from purse.wire.forecasts import AccuracyForecast
 from purse.wire.twins import TwinSource
 
-Source = Annotated[
-    TwinSource | None,
-    typer.Option(
-        "--from",
-        help="Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.",
-    ),
-]
+Source = Annotated[TwinSource | None, typer.Option("--from")]
 
 
 def forecast(
     client: Client,
     training: Training,
-    dataset: Annotated[str | None, typer.Argument(help="The dataset's id or name. Leave it out with --spec.")] = None,
-    epsilon: Annotated[
-        list[float] | None, typer.Option("--epsilon", "-e", help="An epsilon to try. Repeatable. Default: six values.")
-    ] = None,
+    dataset: OptionalArgument = None,
+    epsilon: list[float] | None = None,
     delta: Delta = None,
-    wanted: Annotated[
-        float | None,
-        typer.Option(help="Target score: accuracy, or R^2 for a numeric target. Shows the epsilon that reaches it."),
-    ] = None,
-    signal: Annotated[
-        float, typer.Option(help="Assumed quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
-    ] = 0.5,
+    wanted: float | None = None,
+    signal: float = 0.5,
     source: Source = None,
-    runs: Annotated[int | None, typer.Option(help="Number of runs at each epsilon. Default: 10, or fewer.")] = None,
-    twin_number: Annotated[int, typer.Option("--twin", help="Number of the synthetic dataset.")] = 0,
-    spec: Annotated[Path | None, file_option("JSON file with a spec. The forecast then runs on this machine.")] = None,
-    records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
-    sample: Annotated[Path | None, file_option("With --spec: public file with similar rows.")] = None,
+    runs: int | None = None,
+    twin_number: Annotated[int, typer.Option("--twin")] = 0,
+    spec: OptionalFile = None,
+    records: int | None = None,
+    sample: OptionalFile = None,
 ) -> Output:
     """Estimate what the noise of each epsilon costs in accuracy.
 
@@ -53,14 +39,26 @@ def forecast(
     is charged. The declaration does not state how strongly the target depends on the other columns, so try several
     values of --signal, or use a public --sample.
 
+    Parameters
+    ----------
+    dataset : The dataset's id or name. Leave it out with --spec.
+    epsilon : An epsilon to try. Repeatable. Default: six values.
+    wanted : Target score: accuracy, or R^2 for a numeric target. Shows the epsilon that reaches it.
+    signal : Assumed quality of the best model: 0 is as good as a constant answer, 1 is perfect.
+    source : Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.
+    runs : Number of runs at each epsilon. Default: 10, or fewer.
+    twin_number : Number of the synthetic dataset. The same number gives the same rows.
+    spec : JSON file with a spec. The forecast then runs on this machine.
+    records : With --spec: number of records.
+    sample : With --spec: public file with similar rows.
+
     \b
     Examples:
       purse forecast census --target income
       purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
-    request = training.fields | {"signal": signal, "twin": twin_number} | ({} if runs is None else {"runs": runs})
-    request |= {} if wanted is None else {"wanted": wanted}
+    request = training.fields | without_none(signal=signal, twin=twin_number, runs=runs, wanted=wanted)
     if spec is not None:
         if records is None or dataset is not None or source is not None:
             raise Refusal("--spec needs --records, and does not go with a dataset or with --from.")
@@ -69,15 +67,14 @@ def forecast(
     elif dataset is None or sample is not None or records is not None:
         raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
     else:
-        options = request | {"source": source}
-        computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, **options)
+        computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, source=source, **request)
     return Output(computed, _text(computed))
 
 
 def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, Any]) -> AccuracyForecast:
     """Return a forecast computed in this process. The sample is not sent anywhere."""
     from app.http.body import parse_json  # late, as the next: parts of the server
-    from app.quotes.forecasts import here, sampled
+    from app.quotes.forecasts import forecast_locally, read_sample
     from app.settings import Settings
     from app.wire import ForecastRequest
 
@@ -87,13 +84,11 @@ def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, A
         declared = declared.model_copy(update={"budget": budget})
     try:
         body = parse_json(ForecastRequest, json.dumps({"dataset": "here", **request}))
-        rows = None if sample is None else sampled(sample, declared)
-        return here(declared, records, body, Settings(), rows)
+        rows = None if sample is None else read_sample(sample, declared)
+        return forecast_locally(declared, records, body, Settings(), rows)
     except ApiError as error:
         faults = "; ".join(f"{v.where.removeprefix('body.')}: {v.what}" for v in error.violations or ())
         raise Refusal(f"{error.code}: {faults or error.detail}") from None
-    except SourceError as error:
-        raise Refusal(error.detail) from None
 
 
 def _text(computed: AccuracyForecast) -> str:
@@ -122,15 +117,22 @@ def _needed(computed: AccuracyForecast) -> str:
 def twin(
     client: Client,
     dataset: Dataset,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Write the rows to this file.")],
-    rows: Annotated[int, typer.Option(help="Number of rows.")] = 1000,
-    number: Annotated[int, typer.Option(help="Number of the twin. The same number gives the same rows.")] = 0,
+    out: Annotated[Path, typer.Option()],
+    rows: int = 1000,
+    number: int = 0,
     source: Source = None,
 ) -> Output:
     """Write synthetic rows to try code on.
 
     The rows have the declared columns, ranges, categories and dialect. From a public sample, whole rows are drawn.
     Otherwise each column is drawn separately, so columns are independent. No data is read and nothing is charged.
+
+    Parameters
+    ----------
+    out : Write the rows to this file.
+    rows : Number of rows.
+    number : Number of the twin. The same number gives the same rows.
+    source : Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.
 
     \b
     Example:

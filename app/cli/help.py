@@ -19,7 +19,7 @@ class Overview(TyperGroup):
 
     def format_help(self, _ctx: Any, formatter: Any) -> None:
         """Write the commands by section."""
-        formatter.write(f"Usage: purse COMMAND [OPTIONS]\n\n{self.help}\n")
+        formatter.write(f"Usage: purse COMMAND [OPTIONS]\n{self.help}\n")
         for section, names in SECTIONS.items():
             formatter.write(f"\n{section}\n")
             for name in names:
@@ -77,6 +77,8 @@ def _expected(kind: Any) -> str | None:
     """Return the values that a type of the command line accepts, or None if the type explains them itself."""
     if kind.name == "choice":
         return f"one of: {', '.join(map(str, kind.choices))}"
+    if kind.name == "datetime":
+        return "a day such as 2026-11-01, or a time such as 2026-11-01T12:00:00Z"
     number, example = ("a number", 0.5) if kind.name.startswith("float") else ("a whole number", 10)
     if not kind.name.startswith(("float", "int")):
         return None

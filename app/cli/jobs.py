@@ -1,12 +1,27 @@
-"""purse quote, submit, jobs, model."""
+"""purse quote, submit, tune, jobs, model."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Dataset, Explain, Job, Json, Key, OldestFirst, OutFile, Price, Training, Wait
-from app.cli.output import Output, loss, neighbors, percent, write_json
+from app.cli.options import (
+    Dataset,
+    Explain,
+    Job,
+    Key,
+    OldestFirst,
+    OptionalFile,
+    OutFile,
+    Positive,
+    Price,
+    QuoteOnly,
+    Target,
+    Training,
+    Wait,
+)
+from app.cli.output import Output, loss, neighbors, percent, read_json, write_json
 from purse import Client, text
+from purse.client.requests import without_none
 from purse.wire import jobs as wire
 from purse.wire.inference import ExpectedTable
 
@@ -32,13 +47,7 @@ def quote(client: Client, dataset: Dataset, training: Training, price: Price, ex
 
 
 def submit(
-    client: Client,
-    json: Json,
-    dataset: Dataset,
-    training: Training,
-    price: Price,
-    wait: Wait = False,
-    idempotency_key: Key = None,
+    client: Client, dataset: Dataset, training: Training, price: Price, wait: Wait = False, idempotency_key: Key = None
 ) -> Output:
     """Charge the budget and train a private model.
 
@@ -51,26 +60,76 @@ def submit(
     request = {"privacy": price.fields} | training.fields
     job = client.jobs.submit(dataset=dataset, idempotency_key=idempotency_key, **request)
     if wait:
-        job.wait(progress=False if json else None)
+        job.wait()
+    return job_output(job.job)
+
+
+def tune(
+    client: Client,
+    dataset: Dataset,
+    target: Target,
+    price: Price,
+    method: list[str] | None = None,
+    candidates: OptionalFile = None,
+    repeats: Annotated[int | None, typer.Option(min=1)] = None,
+    positive: Positive = None,
+    quote: QuoteOnly = False,
+    wait: Wait = False,
+    idempotency_key: Key = None,
+) -> Output:
+    """Train several candidates at one price and keep the best.
+
+    Parameters
+    ----------
+    method : A candidate, by the name of its method. Repeatable.
+    candidates : JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit.
+    repeats : Number of runs of each candidate. Default: 2.
+
+    \b
+    Examples:
+      purse tune census --target income --epsilon 1 --method dp_gd --method output_perturbation --wait
+      purse tune census --target income --epsilon 1 --candidates candidates.json --repeats 3 --quote
+    """
+    listed = [] if candidates is None else read_json(candidates)
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise typer.BadParameter(f"{candidates} must contain a JSON list of objects")
+    trials: list[Any] = [*({"method": {"name": name}} for name in method or ()), *listed]
+    if not trials:
+        raise typer.BadParameter("name a candidate with --method or --candidates")
+    request: dict[str, Any] = {"target": target, "candidates": trials, "privacy": price.fields}
+    request |= without_none(repeats=repeats, positive=positive)
+    if quote:
+        return price_output(client.quote(dataset=dataset, **request))
+    job = client.jobs.tune(dataset=dataset, idempotency_key=idempotency_key, **request)
+    if wait:
+        job.wait()
     return job_output(job.job)
 
 
 def list_jobs(
     client: Client,
-    dataset: Annotated[str | None, typer.Option(help="List only jobs on this dataset, by id or name.")] = None,
-    state: Annotated[wire.JobState | None, typer.Option(help="List only jobs in this state.")] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="List only jobs of this method.")] = None,
-    kind: Annotated[wire.JobKind | None, typer.Option(help="List only jobs that release this kind of result.")] = None,
-    analyst: Annotated[str | None, typer.Option(help="List only this analyst's jobs, by name or id.")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="List only jobs submitted at this day or time (UTC) or later.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="List only jobs submitted before this day or time (UTC).")] = None,
+    dataset: str | None = None,
+    state: wire.JobState | None = None,
+    method: str | None = None,
+    kind: wire.JobKind | None = None,
+    analyst: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
     oldest_first: OldestFirst = False,
 ) -> Output:
     """List the jobs that you may see.
 
     The newest job comes first.
+
+    Parameters
+    ----------
+    dataset : List only jobs on this dataset, by id or name.
+    state : List only jobs in this state.
+    method : List only jobs of this method.
+    kind : List only jobs that release this kind of result.
+    analyst : List only this analyst's jobs, by name or id.
+    since : List only jobs submitted at this day or time (UTC) or later.
+    until : List only jobs submitted before this day or time (UTC).
 
     \b
     Examples:
@@ -78,17 +137,15 @@ def list_jobs(
       purse jobs --state done --dataset visits
       purse jobs list --since 2026-11-01 --analyst ada --json
     """
-    jobs = list(
-        client.jobs.list(
-            dataset=dataset,
-            state=state,
-            method=method,
-            kind=kind,
-            analyst=analyst,
-            since=since,
-            until=until,
-            order="asc" if oldest_first else "desc",
-        )
+    jobs = client.jobs.list(
+        dataset=dataset,
+        state=state,
+        method=method,
+        kind=kind,
+        analyst=analyst,
+        since=since,
+        until=until,
+        order="asc" if oldest_first else "desc",
     )
     names = {each.id: each.name for each in client.datasets.list(columns=False)} if jobs else {}
     rows = [
@@ -116,7 +173,7 @@ def show(client: Client, job: Job) -> Output:
     return job_output(client.jobs.get(job).job)
 
 
-def wait_for(client: Client, json: Json, job: Job) -> Output:
+def wait_for(client: Client, job: Job) -> Output:
     """Wait until a job ends.
 
     The exit code is 1 if the job failed or was cancelled.
@@ -126,7 +183,7 @@ def wait_for(client: Client, json: Json, job: Job) -> Output:
       purse jobs wait job_abc
     """
     handle = client.jobs.get(job)
-    handle.wait(progress=False if json else None)
+    handle.wait()
     return job_output(handle.job)
 
 
@@ -159,7 +216,9 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
     is_model = price.interval_width is None
     facts: list[tuple[str, object]] = [("method", f"{price.method.name}: {price.reason}")]
     if is_model and price.preparation is not None:
-        facts.append(("preparation", _preparation(price.preparation)))
+        profile = price.preparation.profile
+        of_profile = "" if profile is None else f"profile {profile.job}: "
+        facts.append(("preparation", of_profile + price.preparation.statement))
     if price.slope_limit != 1:
         facts.append(("slopes", f"clipped to {price.slope_limit:g} of their bound"))
     facts += [
@@ -219,12 +278,6 @@ def job_output(job: wire.Job) -> Output:
         ("neighbors", job.quote.neighbors),
     ]
     return Output(job, text.facts(facts))
-
-
-def _preparation(preparation: wire.Prepared) -> str:
-    """Return how rows are prepared, with the profile that is used."""
-    profile = preparation.profile
-    return f"profile {profile.job}: {preparation.statement}" if profile else preparation.statement
 
 
 def _mechanism(mechanism: dict[str, object]) -> str:

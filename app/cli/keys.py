@@ -24,13 +24,14 @@ def list_keys(client: Client) -> Output:
     return Output(keys, text.table(("key", "state"), rows))
 
 
-def export(
-    client: Client,
-    out: Annotated[Path, typer.Option("--out", "-o", dir_okay=False, help="The file.")] = Path("keys.json"),
-) -> Output:
+def export(client: Client, out: Annotated[Path, typer.Option(dir_okay=False)] = Path("keys.json")) -> Output:
     """Save the server's public keys.
 
     Use the file with --keys to verify receipts later, without trusting the server of that day. No token is needed.
+
+    Parameters
+    ----------
+    out : The file to write.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""purse ledger show, export, head, verify."""
+"""purse ledger."""
 
 import sys
 from collections.abc import Sequence
@@ -9,20 +9,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from accounting.errors import AccountingError
-from accounting.records.chain import Entry, Head, from_lines
+from accounting.records.chain import Entry, Head, from_lines, to_lines
 from app.cli import entries
 from app.cli.entries import Selection
-from app.cli.options import Dataset, Home, Json, OutFile, file_argument, file_option
+from app.cli.options import Dataset, Home, Json, OptionalFile, OutFile
 from app.cli.output import Output, Refusal, note, percent, read_json, write_json
 from purse import Client, text
 
-Heads = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--head",
-        help="A head that the ledger must contain: SEQUENCE:HASH, or the file of a head or receipt. Repeatable.",
-    ),
-]
+Heads = Annotated[list[str] | None, typer.Option("--head")]
 
 
 def show(client: Client, json: Json, dataset: Dataset, selection: Selection) -> Output:
@@ -46,14 +40,16 @@ def export(
     json: Json,
     dataset: Dataset,
     selection: Selection,
-    form: Annotated[
-        Literal["jsonl", "csv"], typer.Option("--format", help="jsonl can be verified later, csv is for reading.")
-    ] = "jsonl",
+    form: Annotated[Literal["jsonl", "csv"], typer.Option("--format")] = "jsonl",
     out: OutFile = None,
 ) -> Output | None:
     """Write a dataset's ledger to a file.
 
     Without --out, the entries are written to stdout. A whole ledger as JSON lines can be verified by itself.
+
+    Parameters
+    ----------
+    form : jsonl can be verified later, csv is for reading.
 
     \b
     Examples:
@@ -62,7 +58,7 @@ def export(
     """
     ledger = _fetch(client, dataset)
     selected = selection.among(ledger)
-    content = (entries.as_csv if form == "csv" else entries.as_lines)(ledger, selected)
+    content = entries.as_csv(ledger, selected) if form == "csv" else to_lines(selected)
     if form == "jsonl" and not selection.is_all:
         note("This is a part of the ledger. Only a whole ledger can be verified by itself.")
     if out is None and not json:
@@ -92,9 +88,9 @@ def head(client: Client, dataset: Dataset, out: OutFile = None) -> Output:
 
 
 def verify(
-    file: Annotated[Path | None, file_argument("An exported ledger. Default: all ledgers under --home.")] = None,
+    file: Annotated[Path | None, typer.Argument(exists=True, dir_okay=False)] = None,
     heads: Heads = None,
-    keys: Annotated[Path | None, file_option("The keys to trust, for files of heads and receipts.")] = None,
+    keys: OptionalFile = None,
     home: Home = None,
 ) -> Output:
     """Verify an exported ledger, or all ledgers of a server.
@@ -102,6 +98,12 @@ def verify(
     The exit code is 1 if a ledger is not valid. The chain must be whole and contain every given head, and no charge may
     exceed the budget. Without a file, every ledger under PURSE_HOME is compared with the stored state, the epoch and
     the values of the datasets. The server may run meanwhile.
+
+    Parameters
+    ----------
+    file : An exported ledger. Default: all ledgers under --home.
+    heads : A head that the ledger must contain: SEQUENCE:HASH, or the file of a head or receipt. Repeatable.
+    keys : The keys to trust, for files of heads and receipts.
 
     \b
     Examples:
@@ -135,6 +137,69 @@ def verify(
     document |= {name: {"epsilon": epsilon, "delta": budget.delta} for name, epsilon in epsilons.items()}
     contained = [("contains", str(each)) for each in known_heads]
     return Output(document, text.facts([("ledger", "valid"), *facts.items(), *contained]))
+
+
+def new_key(is_lost: bool = False, home: Home = None) -> Output:
+    """Create a new signing key after the loss of the old one.
+
+    Existing receipts can then be verified only with keys that were saved earlier.
+
+    Parameters
+    ----------
+    is_lost : Confirm that the old key is in no backup.
+
+    \b
+    Example:
+      purse ledger new-key --is-lost --home /srv/purse
+    """
+    from app.cli.state import settings_of_home
+    from app.ledger.keys import KEY_FILE, SigningKeys
+    from app.services import check_free
+
+    settings = settings_of_home(home)
+    file = settings.home / KEY_FILE
+    if file.exists():
+        raise Refusal(f"{file} exists. To replace a key that is not lost, use `purse keys rotate`.")
+    if not is_lost:
+        raise Refusal("No key was created. Restore the key from a backup, or confirm its loss with --is-lost.")
+    check_free(settings)
+    SigningKeys(settings.make_home())
+    return Output({"key": str(file)}, notes=[f"Created {file}. Keep a copy of it."])
+
+
+def accept_rollback(reason: Annotated[str, typer.Option()], home: Home = None) -> Output:
+    """Continue from an older copy of the database.
+
+    Use it if the newest database is lost. Charges since the copy are unknown. Each ledger that lost entries records the
+    reason and is frozen. Its open jobs fail and stay charged. Open sessions that lost recorded answers, or whose ledger
+    lost entries, expire and stay charged. Afterwards a steward records what may be lost with `purse dataset charge` and
+    unfreezes the dataset, or leaves it frozen.
+
+    Parameters
+    ----------
+    reason : What happened, in 1 to 256 characters. The ledgers record it.
+
+    \b
+    Example:
+      purse ledger accept-rollback --reason "disk lost, copy of 21 November" --home /srv/purse
+    """
+    from app.cli.state import settings_of_home
+    from app.identity.home import open_database
+    from app.jobs.rollback import accept
+    from app.services import check_free
+
+    settings = settings_of_home(home)
+    check_free(settings)
+    with closing(open_database(settings)) as database:
+        rollback = accept(database, settings, reason)
+    if not rollback.ledgers and not rollback.missing and not rollback.sessions:
+        raise Refusal("Every ledger contains the head that was published of it, so there is nothing to accept.")
+    rows = [(name, "unknown" if head is None else str(head), "frozen") for name, head in rollback.ledgers.items()]
+    missing = "missing: if registered again, it needs an external charge"
+    rows += [(name, str(head), missing) for name, head in rollback.missing.items()]
+    rows += [(name, "recorded answers", "expired, and charged as a whole") for name in rollback.sessions]
+    document = [{"ledger": name, "lacks": head, "is": state} for name, head, state in rows]
+    return Output(document, text.table(("ledger", "missing head", "now"), rows))
 
 
 def read_entries(file: Path) -> list[Entry]:

@@ -12,27 +12,29 @@ from app.cli.output import Output, Refusal
 from purse import text
 
 Authority = Annotated[
-    Path, typer.Option("--ca", envvar="PURSE_SCHEDULER_CA", help="PEM file with the authority's certificate.")
+    Path, typer.Option(envvar="PURSE_SCHEDULER_CA", help="PEM file with the authority's certificate.")
 ]
 Certificate = Annotated[
-    Path, typer.Option("--cert", envvar="PURSE_SCHEDULER_CERT", help="PEM file with this machine's certificate.")
+    Path, typer.Option(envvar="PURSE_SCHEDULER_CERT", help="PEM file with this machine's certificate.")
 ]
-Key = Annotated[Path, typer.Option("--key", envvar="PURSE_SCHEDULER_KEY", help="PEM file with the certificate's key.")]
+Key = Annotated[Path, typer.Option(envvar="PURSE_SCHEDULER_KEY", help="PEM file with the certificate's key.")]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFiles:
-    """The files and folders of a worker."""
+    """The files and folders of a worker.
+
+    Parameters
+    ----------
+    data : The folder `datasets` of the server's data folder, mounted here. Only read.
+    scratch : A working folder of this worker alone, on a large disk. Emptied at start.
+    """
 
     ca: Authority = Path("ca.pem")
     cert: Certificate = Path("worker.pem")
     key: Key = Path("worker-key.pem")
-    data: Annotated[
-        Path, typer.Option(help="The folder `datasets` of the server's data folder, mounted here. Only read.")
-    ] = Path("datasets")
-    scratch: Annotated[
-        Path, typer.Option(help="A working folder of this worker alone, on a large disk. Emptied at start.")
-    ] = Path("purse-scratch")
+    data: Path = Path("datasets")
+    scratch: Path = Path("purse-scratch")
 
 
 def scheduler(
@@ -40,13 +42,18 @@ def scheduler(
     ca: Authority,
     cert: Certificate,
     key: Key,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8786,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8786,
 ) -> None:
     """Distribute jobs to workers on other machines.
 
     Servers hand jobs to the scheduler, and workers take them. The scheduler needs only its certificate. Servers name it
     in PURSE_SCHEDULER. Anyone with a certificate of the same authority can run code on it and on every worker.
+
+    Parameters
+    ----------
+    host : The address to listen on.
+    port : The port to listen on.
 
     \b
     Example:
@@ -62,19 +69,21 @@ def scheduler(
 
 def worker(
     files: WorkerFiles,
-    scheduler: Annotated[
-        str | None, typer.Option(envvar="PURSE_SCHEDULER", help="The scheduler's address, tls://host:port.")
-    ] = None,
-    slots: Annotated[int, typer.Option(min=1, max=256, help="Number of jobs at once, one process each.")] = 1,
-    patience: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds that running jobs may continue after a stop signal.")
-    ] = 20.0,
+    scheduler: Annotated[str | None, typer.Option(envvar="PURSE_SCHEDULER")] = None,
+    slots: Annotated[int, typer.Option(min=1, max=256)] = 1,
+    patience: Annotated[float, typer.Option(min=0, max=86_400)] = 20.0,
 ) -> None:
     """Run jobs on this machine until stopped.
 
     `purse worker` is short for `purse worker run`. A worker needs a certificate and the folder of the datasets, but no
     database, signing key or token. After a stop signal it accepts no jobs. Jobs that do not end in time are handed
     back, which costs them no attempt.
+
+    Parameters
+    ----------
+    scheduler : The scheduler's address, tls://host:port.
+    slots : Number of jobs at once, one process each.
+    patience : Seconds that running jobs may continue after a stop signal.
 
     \b
     Examples:
@@ -96,16 +105,20 @@ def worker(
 
 
 def certificate(
-    name: Annotated[str, typer.Argument(help="Name of the machine: letters, digits, hyphens and dots.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", file_okay=False, help="The folder of the authority and its certificates.")
-    ] = Path("certificates"),
-    days: Annotated[int, typer.Option(min=1, max=3650, help="Days until the certificate expires.")] = 365,
+    name: str,
+    out: Annotated[Path, typer.Option(file_okay=False)] = Path("certificates"),
+    days: Annotated[int, typer.Option(min=1, max=3650)] = 365,
 ) -> Output:
     """Create a certificate for a server or worker.
 
     The scheduler needs one too. The first call also creates the authority that signs them. Protect `ca-key.pem` and
     every key: a person who has one can run code on every worker. Give each machine `ca.pem` and its own two files.
+
+    Parameters
+    ----------
+    name : Name of the machine: letters, digits, hyphens and dots.
+    out : The folder of the authority and its certificates.
+    days : Days until the certificate expires.
 
     \b
     Example:

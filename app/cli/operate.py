@@ -1,9 +1,9 @@
-"""purse serve, server health, migrate, backup, demo."""
+"""purse demo, serve, server."""
 
 import logging
 import socket
 import sys
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -14,24 +14,25 @@ from app.cli.options import DEFAULT_URL, Home, Json, Url
 from app.cli.output import Output, Refusal
 from app.cli.running import connect
 from app.persistence.files import StartRefused
-from purse import ProblemError, Unreachable
+from purse import ProblemError, Unreachable, text
 
 
 def serve(
     context: typer.Context,
     json: Json,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on. Default: PURSE_HOST, or 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The port to listen on. Default: PURSE_PORT, or 8000.")
-    ] = None,
+    host: str | None = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535)] = None,
     home: Home = None,
 ) -> None:
     """Start the server.
 
     The first start creates a steward's token, prints it once, and stores it in PURSE_HOME/steward-token (mode 0600).
     PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets another one. Stop the server with Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    host : The address to listen on. Default: PURSE_HOST, or 127.0.0.1.
+    port : The port to listen on. Default: PURSE_PORT, or 8000.
 
     \b
     Examples:
@@ -46,11 +47,10 @@ def serve(
     settings = settings_of(home, host, port)
     logs.install(settings.log_level, settings.log_format)
     url = f"http://{settings.host}:{settings.port}"
-    document = {"url": url, "home": str(settings.home)}
     try:
         _check_port(settings.host, settings.port)
         check_free(settings, alone=False)
-        Output(document, notes=[f"serving {settings.home} on {url}"]).write(json)
+        Output({"url": url, "home": str(settings.home)}, notes=[f"serving {settings.home} on {url}"]).write(json)
         with redirect_stdout(sys.stderr if json else sys.stdout):
             main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
     except (Refusal, StartRefused) as refused:
@@ -65,7 +65,8 @@ def migrate(home: Home = None) -> Output:
     `purse serve` does this by itself with SQLite, but never with PostgreSQL.
 
     \b
-    Example:
+    Examples:
+      purse migrate --home /srv/purse
       purse server migrate --home /srv/purse
     """
     from app.cli.state import settings_of
@@ -77,16 +78,19 @@ def migrate(home: Home = None) -> Output:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="folder", help="A folder that does not exist yet.")],
-    with_key: Annotated[
-        bool, typer.Option("--with-key/--without-key", help="Whether to include the signing key.")
-    ] = True,
+    target: Annotated[Path, typer.Argument(metavar="folder")],
+    with_key: Annotated[bool, typer.Option("--with-key/--without-key")] = True,
     home: Home = None,
 ) -> Output:
     """Copy a running server to a folder.
 
-    The folder can be used as PURSE_HOME. It contains the data, so protect it. It has neither the epoch nor the tokens
-    that are stored in files. With PostgreSQL it does not have the database: run `pg_dump` first.
+    The folder can be used as PURSE_HOME. It contains the data, so protect it. It leaves out the epoch and files with
+    tokens. With PostgreSQL it leaves out the database: run `pg_dump` first.
+
+    Parameters
+    ----------
+    target : A folder that does not exist yet.
+    with_key : Whether to include the signing key.
 
     \b
     Example:
@@ -101,13 +105,60 @@ def backup(
     return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
 
 
-def health(
-    metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics for Prometheus instead.")] = False,
-    url: Url = DEFAULT_URL,
+def copy_database(
+    source: Annotated[str | None, typer.Option("--from")] = None,
+    target: Annotated[str | None, typer.Option("--to")] = None,
+    home: Home = None,
 ) -> Output:
+    """Copy a server to another database.
+
+    For example, copy from SQLite to PostgreSQL. Stop every server first. The copy is one transaction. Before it is
+    committed, every ledger is verified in both databases, every receipt's signature is checked, and every row is
+    compared. The data folder stays as it is. Afterwards a server refuses to start on the old database.
+
+    Parameters
+    ----------
+    source : The database to copy. Default: the SQLite file under --home.
+    target : An empty database. Default: the one in PURSE_DATABASE_URL.
+
+    \b
+    Examples:
+      purse server copy-database --to postgresql://purse@db.example/purse --home /srv/purse
+      PURSE_DATABASE_URL=postgresql://purse@db/purse purse server copy-database --home /srv/purse
+    """
+    from app.cli.state import settings_of_home
+    from app.identity.home import open_database
+    from app.ledger.keys import SigningKeys
+    from app.ledger.moving import copy as copy_rows
+    from app.persistence.session import Database
+    from app.services import check_free
+
+    settings = settings_of_home(home)
+    source = source or settings.model_copy(update={"database_url": None}).database
+    target = target or settings.database
+    if source == target:
+        raise Refusal("The two databases are the same. Name another one with --to or in PURSE_DATABASE_URL.")
+    old_settings = settings.model_copy(update={"database_url": source})
+    check_free(old_settings)
+    with closing(open_database(old_settings)) as old, closing(Database(target)) as new:
+        copied = copy_rows(old, new, SigningKeys.beside(settings.home, old).jwks())
+    counts = {name: count for name, (count, _) in copied.tables.items()}
+    heads = {name: str(head) for name, head in copied.heads.items()}
+    table = text.table(("ledger", "head", "in both"), [(name, head, "valid") for name, head in heads.items()])
+    line = (
+        f"Copied {sum(counts.values())} rows and {copied.receipts} receipts, each signed by a key of {settings.home}."
+    )
+    return Output({"ledgers": heads, "receipts": copied.receipts, "rows": counts}, table, [line])
+
+
+def health(metrics: bool = False, url: Url = DEFAULT_URL) -> Output:
     """Check whether the server is ready.
 
     A server that answers is live. A server that accepts jobs is ready. The exit code is 1 if it is not ready.
+
+    Parameters
+    ----------
+    metrics : Show the metrics for Prometheus instead.
 
     \b
     Examples:
@@ -118,17 +169,16 @@ def health(
         with connect(url) as client:
             figures = client.metrics()
         return Output({"metrics": figures}, figures)
-    is_live, is_ready = True, True
+    state = "ready"
     try:
         with connect(url) as client:
             client.ready()
     except ProblemError:
-        is_ready = False
+        state = "live, not ready"
     except Unreachable:
-        is_live = is_ready = False
-    state = "ready" if is_ready else "live, not ready" if is_live else "no answer"
-    document = {"url": url, "live": is_live, "ready": is_ready}
-    return Output(document, notes=[f"{url}: {state}"], exit_code=0 if is_ready else 1)
+        state = "no answer"
+    document = {"url": url, "live": state != "no answer", "ready": state == "ready"}
+    return Output(document, notes=[f"{url}: {state}"], exit_code=0 if state == "ready" else 1)
 
 
 def demo(json: Json) -> None:

@@ -13,48 +13,31 @@ from purse.client.requests import without_none
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-def file_argument(text: str) -> Any:
-    """Return the argument that names an existing file."""
-    return typer.Argument(exists=True, dir_okay=False, help=text)
-
-
-def file_option(text: str, *names: str) -> Any:
-    """Return the option that names an existing file."""
-    return typer.Option(*names, exists=True, dir_okay=False, help=text)
-
-
-Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout, without text.")]
-Url = Annotated[
-    str, typer.Option("--url", envvar="PURSE_URL", help="Address of the server. Set its token in PURSE_TOKEN.")
-]
+File = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
+FileOption = Annotated[Path, typer.Option(exists=True, dir_okay=False)]
+OptionalFile = Annotated[Path | None, typer.Option(exists=True, dir_okay=False)]
+OptionalArgument = Annotated[str | None, typer.Argument()]
+Json = Annotated[bool, typer.Option(help="Write one JSON document to stdout, without text.")]
+Url = Annotated[str, typer.Option(envvar="PURSE_URL", help="Address of the server. Set its token in PURSE_TOKEN.")]
 Home = Annotated[
-    Path | None, typer.Option("--home", envvar="PURSE_HOME", help="The server's data folder. Default: ./purse-data.")
+    Path | None, typer.Option(envvar="PURSE_HOME", help="The server's data folder. Default: ./purse-data.")
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has ended.")]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--idempotency-key", help="Repeat a request with the same key, and it is charged once. Default: a random key."
-    ),
-]
-QuoteOnly = Annotated[bool, typer.Option("--quote", help="Show the price and charge nothing.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Explain what the neighbor relation guarantees.")]
-Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss epsilon, from 0.001 to 100.")]
-Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Privacy loss delta. Default: the dataset's.")]
+Wait = Annotated[bool, typer.Option(help="Return when the job has ended.")]
+Key = Annotated[str | None, typer.Option(help="Requests with the same key are charged once. Default: a random key.")]
+QuoteOnly = Annotated[bool, typer.Option(help="Show the price and charge nothing.")]
+Explain = Annotated[bool, typer.Option(help="Explain what the neighbor relation guarantees.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy loss epsilon, from 0.001 to 100.")]
+Delta = Annotated[float | None, typer.Option(help="Privacy loss delta. Default: the dataset's.")]
 Dataset = Annotated[str, typer.Argument(help="The dataset's id or name.")]
 Job = Annotated[str, typer.Argument(help="The job's id.")]
 Sheet = Annotated[str | None, typer.Option(help="The sheet to read, if the workbook has several.")]
-OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="List the oldest first.")]
-OutFile = Annotated[
-    Path | None, typer.Option("--out", "-o", dir_okay=False, help="Also write the result to this file.")
-]
+OldestFirst = Annotated[bool, typer.Option(help="List the oldest first.")]
+OutFile = Annotated[Path | None, typer.Option(dir_okay=False, help="Also write the result to this file.")]
 Bins = Annotated[int | None, typer.Option(help="Number of equal parts of a number's declared range.")]
-Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
+Target = Annotated[str, typer.Option(help="The declared column to predict.")]
 Positive = Annotated[
     str | None,
-    typer.Option(
-        help="The class to predict, for a category target. Default: the second class, or softmax for several."
-    ),
+    typer.Option(help="Class to predict of a category target. Default: the second, or softmax for several."),
 ]
 
 
@@ -81,52 +64,30 @@ class Release(Price):
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """The options that describe a model to train."""
+    """The options that describe a model to train.
+
+    Parameters
+    ----------
+    method : Training method, such as dp_svrg. A wrong name lists all. Default: auto.
+    request_file : JSON object with more fields of the request, such as loss, regularizer or domain.
+    preparation : How rows are scaled: private, declared, profile (the latest) or profile:JOB. Default: private if the
+        method supports it.
+    slope_limit : Clip each record's slope to this fraction of the loss's bound. Default: chosen from public facts.
+    formula : Columns of the model as a formula of R: "age + I(age**2) + ward * sex". Needs privy-purse[formula].
+    inference : Release a regression table: estimates with standard errors that include sampling error and privacy
+        noise.
+    family : With --inference, poisson fits a Poisson regression of a count. Default: by the target.
+    """
 
     target: Target
-    method: Annotated[
-        str | None,
-        typer.Option("--method", "-m", help="Training method, such as dp_svrg. A wrong name lists all. Default: auto."),
-    ] = None
+    method: str | None = None
     positive: Positive = None
-    request_file: Annotated[
-        Path | None,
-        file_option(
-            "JSON object with more fields of the request, such as loss, regularizer or domain.",
-            "--with",
-        ),
-    ] = None
-    preparation: Annotated[
-        str | None,
-        typer.Option(
-            help="How rows are scaled: private, declared, profile (the latest) or profile:JOB. Default: private if "
-            "the method supports it."
-        ),
-    ] = None
-    slope_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Clip each record's slope to this fraction of the loss's bound. Default: chosen from public facts."
-        ),
-    ] = None
-    formula: Annotated[
-        str | None,
-        typer.Option(
-            help='Columns of the model as a formula of R: "age + I(age**2) + ward * sex". Needs privy-purse[formula].'
-        ),
-    ] = None
-    inference: Annotated[
-        bool,
-        typer.Option(
-            "--inference",
-            help="Release a regression table: estimates with standard errors that include sampling error "
-            "and privacy noise.",
-        ),
-    ] = False
-    family: Annotated[
-        str | None,
-        typer.Option(help="With --inference, poisson fits a Poisson regression of a count. Default: by the target."),
-    ] = None
+    request_file: Annotated[Path | None, typer.Option("--with", exists=True, dir_okay=False)] = None
+    preparation: str | None = None
+    slope_limit: float | None = None
+    formula: str | None = None
+    inference: bool = False
+    family: str | None = None
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -50,8 +50,7 @@ class Output:
     def write(self, as_json: bool) -> None:
         """Write the document, or the text and the notes; then exit if the exit code is not 0."""
         if as_json:
-            document = _ANY.dump_python(self.document, mode="json")
-            sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(to_json(self.document))
         else:
             sys.stdout.write(self.text)
             for line in self.notes:
@@ -59,6 +58,11 @@ class Output:
         sys.stdout.flush()
         if self.exit_code:
             raise typer.Exit(self.exit_code)
+
+
+def to_json(document: object) -> str:
+    """Return a document as indented JSON."""
+    return json.dumps(_ANY.dump_python(document, mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
 def note(line: str) -> None:
@@ -81,21 +85,31 @@ def neighbors(relation: Relation, epsilon: float, delta: float, explain: bool = 
     return lines(relation, epsilon, delta) if explain else [("neighbors", relation)]
 
 
-def size(privacy: PrivacyStatement) -> str:
-    """Return the number of protected records."""
-    return f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+def described(document: BaseModel, *names: str, missing: str = "-") -> str:
+    """Return fields of a document as text, under their names. `missing` stands for a field without a value."""
+    return text.facts([(name.replace("_", " "), _cell(getattr(document, name), missing)) for name in names])
 
 
-def release_output(released: Released, out: Path | None, subject: str = "") -> Output:
+def _cell(value: object, missing: str) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return missing if value is None else value
+
+
+def release_output(released: Released, out: Path | None) -> Output:
     """Return a released result as the result of a command: its job, the guarantee, and its tables.
 
     Parameters
     ----------
     out : file to which the result is also written
-    subject : text after the number of protected records, such as " of the holdout set"
     """
     privacy = released.privacy
-    heading = (released.kind, f"{released.job}, {size(privacy)}{subject}")
+    rows = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+    if isinstance(released, ReleasedEvaluation):
+        rows += f" of the holdout set, for {released.model}"
+    heading = (released.kind, f"{released.job}, {rows}")
     facts = text.facts([heading, ("privacy", loss(privacy)), ("neighbors", privacy.neighbors)])
     parts = [facts, *(table.to_text() for table in layouts.tables(released))]
     return Output(released, "\n".join(parts), [] if out is None else [write_json(out, released)])
@@ -112,5 +126,5 @@ def read_json(path: Path) -> Any:
 def write_json(path: Path, document: BaseModel) -> str:
     """Write the document, indented, and return a line that says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    path.write_text(to_json(document), "utf-8")
     return f"wrote {path}"

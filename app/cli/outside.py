@@ -1,16 +1,14 @@
 """purse dataset charge, purse calibrate."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from accounting.privacy import Relation
-from app.cli.options import Dataset, file_option
-from app.cli.output import Output, Refusal, loss, read_json
+from app.cli.options import Dataset, OptionalFile
+from app.cli.output import Output, Refusal, described, loss, read_json
 from purse import Client, text
-from purse.wire.outside import ExternalCharged
 
 Count = Annotated[int, typer.Option(help="Number of answers.")]
 Rate = Annotated[float | None, typer.Option(help="Probability that a record is in an answer's batch. Default: 1.")]
@@ -18,19 +16,19 @@ Rate = Annotated[float | None, typer.Option(help="Probability that a record is i
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """The mechanism of one answer that was computed elsewhere."""
+    """The mechanism of one answer that was computed elsewhere.
 
-    gaussian: Annotated[
-        float | None, typer.Option(help="Noise std divided by the most that one record adds to an answer.")
-    ] = None
-    laplace: Annotated[
-        float | None,
-        typer.Option(
-            help="Scale of continuous Laplace noise, divided by the most that one record adds to an answer. Charge "
-            "discrete Laplace noise by --pure."
-        ),
-    ] = None
-    pure: Annotated[float | None, typer.Option(help="Epsilon of an answer by another mechanism.")] = None
+    Parameters
+    ----------
+    gaussian : Noise std divided by the most that one record adds to an answer.
+    laplace : Scale of continuous Laplace noise, divided by the most that one record adds to an answer. Charge discrete
+        Laplace noise with --pure.
+    pure : Epsilon of an answer with any other noise, whose delta is 0.
+    """
+
+    gaussian: float | None = None
+    laplace: float | None = None
+    pure: float | None = None
     rate: Rate = None
 
     @property
@@ -50,17 +48,21 @@ class Mechanism:
 def charge(
     client: Client,
     dataset: Dataset,
-    label: Annotated[str, typer.Option(help="Name of the charge. A repeated label is not charged twice.")],
+    label: Annotated[str, typer.Option()],
     mechanism: Mechanism,
     count: Count = 1,
-    event: Annotated[Path | None, file_option("JSON file with an event, instead of the options for one kind.")] = None,
-    exceeds: Annotated[
-        bool, typer.Option("--exceeds", help="Record the charge even if it does not fit, and freeze the dataset.")
-    ] = False,
+    event: OptionalFile = None,
+    exceeds: bool = False,
 ) -> Output:
     """Charge a dataset for results computed elsewhere.
 
     Use it for results about the same people. The charge cannot be refunded.
+
+    Parameters
+    ----------
+    label : Name of the charge. A repeated label is not charged twice.
+    event : JSON file with an event, instead of the options for one kind.
+    exceeds : Record the charge even if it does not fit, and freeze the dataset.
 
     \b
     Examples:
@@ -73,21 +75,35 @@ def charge(
     composed = single if count == 1 else {"type": "SelfComposedDpEvent", "event": single, "count": count}
     stated = composed if event is None else read_json(event)
     charged = client.datasets.charge(dataset, label=label, event=stated, exceeds=exceeds)
-    return Output(charged, _facts(charged))
+    facts = [
+        ("dataset", charged.dataset),
+        ("label", charged.label),
+        ("spent", loss(charged.budget.spent)),
+        ("remaining", loss(charged.budget.remaining)),
+        ("exceeds", "yes: the ledger is frozen" if charged.exceeds else "no"),
+    ]
+    return Output(charged, text.facts(facts))
 
 
 def calibrate(
     client: Client,
-    mechanism: Annotated[str, typer.Argument(help="gaussian, laplace or poisson_gaussian.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss epsilon of all answers together.")],
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Delta of all answers together.")] = 0.0,
+    mechanism: str,
+    epsilon: Annotated[float, typer.Option()],
+    delta: float = 0.0,
     rate: Rate = None,
     count: Count = 1,
-    neighbors: Annotated[Relation, typer.Option(help="The neighbor relation.")] = "replace_one",
+    neighbors: Relation = "replace_one",
 ) -> Output:
     """Compute the noise for a privacy target.
 
     The result is the smallest noise multiplier, with the accountant that certifies it. No dataset is involved.
+
+    Parameters
+    ----------
+    mechanism : Kind of noise: gaussian, laplace or poisson_gaussian.
+    epsilon : Privacy loss epsilon of all answers together.
+    delta : Delta of all answers together.
+    neighbors : The neighbor relation.
 
     \b
     Examples:
@@ -96,23 +112,5 @@ def calibrate(
     """
     event: dict[str, Any] = {"name": mechanism} if rate is None else {"name": mechanism, "rate": rate}
     calibration = client.calibrate(event, epsilon=epsilon, delta=delta, count=count, neighbors=neighbors)
-    facts = [
-        ("noise multiplier", calibration.noise_multiplier),
-        ("privacy", text.loss(calibration.epsilon, calibration.delta)),
-        ("neighbors", calibration.neighbors),
-        ("accountant", f"{calibration.accountant} {calibration.accountant_version}"),
-    ]
-    return Output(calibration, text.facts(facts))
-
-
-def _facts(charged: ExternalCharged) -> str:
-    budget = charged.budget
-    return text.facts(
-        [
-            ("dataset", charged.dataset),
-            ("label", charged.label),
-            ("spent", loss(budget.spent)),
-            ("remaining", loss(budget.remaining)),
-            ("exceeds", "yes: the ledger is frozen" if charged.exceeds else "no"),
-        ]
-    )
+    names = ("noise_multiplier", "epsilon", "delta", "neighbors", "accountant", "accountant_version")
+    return Output(calibration, described(calibration, *names))

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
-import typer
-
-from app.cli.options import file_argument, file_option
+from app.cli.options import File, OptionalFile
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from purse import Client, Model
@@ -23,18 +21,19 @@ from purse.wire.files import PLAIN, Dialect
 _BATCH_ROWS = 10_000
 
 
-def predict(
-    client: Client,
-    model: Annotated[str, typer.Argument(help="A job's id, or a file that `purse model --out` wrote.")],
-    file: Annotated[Path, file_argument("CSV with the model's columns.")],
-    spec: Annotated[Path | None, file_option("JSON file with a spec. The CSV file is in its dialect.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the predictions to this file.")] = None,
-) -> Output:
+def predict(client: Client, model: str, file: File, spec: OptionalFile = None, out: Path | None = None) -> Output:
     """Apply a released model to the rows of a CSV file.
 
     Predictions cost nothing, because the model is already released. No server is needed if the model is a file. The CSV
-    file has the model's columns. The file may also have the target and columns of the spec. Missing and unreadable
+    file must have the model's columns, and may have the target and other columns of the spec. Missing and unreadable
     values are replaced by the column's default.
+
+    Parameters
+    ----------
+    model : A job's id, or a file that `purse model --out` wrote.
+    file : CSV with the model's columns.
+    spec : JSON file with a spec. The CSV file is in its dialect.
+    out : Write the predictions to this file.
 
     \b
     Examples:
@@ -52,15 +51,12 @@ def predict(
         raise Refusal(f"{file} has no row under a header. Give a CSV file with a header and at least one row.")
     notes = list(dict.fromkeys(f"warning: {each.message}" for each in caught))
     classes = released.classes if released.link == "softmax" else None
+    content = _as_csv(classes, predictions)
     if out is None:
-        written = io.StringIO()
-        _write(written, classes, predictions)
-        return Output({"classes": classes, "predictions": predictions}, written.getvalue(), notes)
-    with out.open("w", encoding="utf-8", newline="") as target:
-        _write(target, classes, predictions)
-    return Output(
-        {"written": str(out), "rows": len(predictions)}, notes=[*notes, f"wrote {out}: {len(predictions)} rows"]
-    )
+        return Output({"classes": classes, "predictions": predictions}, content, notes)
+    out.write_bytes(content.encode())
+    notes.append(f"wrote {out}: {len(predictions)} rows")
+    return Output({"written": str(out), "rows": len(predictions)}, notes=notes)
 
 
 def _model(name: str, client: Client) -> Model:
@@ -112,8 +108,10 @@ def _batches(source: TextIO, dialect: Dialect, ignored: set[str]) -> Iterator[li
         yield [{name: value for name, value in row.items() if name not in ignored} for row in rows]
 
 
-def _write(target: TextIO, classes: list[str] | None, predictions: list[Any]) -> None:
-    """Write CSV with one column, or one for each class."""
-    writer = csv.writer(target, lineterminator="\n")
+def _as_csv(classes: list[str] | None, predictions: list[Any]) -> str:
+    """Return the predictions as CSV with one column, or with one for each class."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(classes or ["prediction"])
     writer.writerows(row if classes else [row] for row in predictions)
+    return file.getvalue()

@@ -6,30 +6,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from accounting.errors import CodecError
 from accounting.privacy import Unit
 from accounting.records.documents import parse
 from accounting.records.signing import named_key
 from app.cli.ledger import Heads, read_entries, read_head
-from app.cli.options import Job, file_argument, file_option
-from app.cli.output import Output, Refusal, percent
+from app.cli.options import File, Job, OptionalFile
+from app.cli.output import Output, Refusal, described, percent
 from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
-from purse.wire.evaluations import ReleasedEvaluation
-from purse.wire.models import Model
-from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet
-from purse.wire.statistics import ReleasedStatistic
 
 
-def get(
-    client: Client,
-    job: Job,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
-) -> Output:
+def get(client: Client, job: Job, out: Path = Path()) -> Output:
     """Save a job's receipt and the server's keys.
+
+    Parameters
+    ----------
+    out : The folder for receipt.json and keys.json.
 
     \b
     Example:
@@ -39,17 +35,21 @@ def get(
 
 
 def verify(
-    file: Annotated[Path, file_argument("The receipt.")],
-    keys: Annotated[Path | None, file_option("The keys to trust. Default: keys.json beside the receipt.")] = None,
-    model: Annotated[Path | None, file_option("Also check that the receipt is for this model.")] = None,
-    ledger: Annotated[Path | None, file_option("Also check that this exported ledger has the release.")] = None,
-    heads: Heads = None,
+    file: File, keys: OptionalFile = None, model: OptionalFile = None, ledger: OptionalFile = None, heads: Heads = None
 ) -> Output:
     """Verify a receipt without a server.
 
     The command checks the signature and computes epsilon again. A key inside a receipt is never trusted. With an
     exported ledger, the command also verifies the ledger, looks for the given heads in it, and compares the charge of
     the release with the receipt.
+
+    Parameters
+    ----------
+    file : The receipt.
+    keys : The keys to trust. Default: keys.json beside the receipt.
+    model : Also check that the receipt is for this model, or another result of a job.
+    ledger : Also check that this exported ledger has the release.
+    heads : A head that the ledger must contain: SEQUENCE:HASH, or the file of a head or receipt. Repeatable.
 
     \b
     Examples:
@@ -77,18 +77,21 @@ def verify(
     return Output(asdict(checked), text.facts([*findings, ("head", receipt.head)]))
 
 
-def ask(client: Client, file: Annotated[Path, file_argument("The receipt.")]) -> Output:
+def ask(client: Client, file: File) -> Output:
     """Have the server verify a receipt.
 
     The server also looks up its ledger. The exit code is 1 if the receipt is not valid. No token is needed.
+
+    Parameters
+    ----------
+    file : The receipt.
 
     \b
     Example:
       purse receipt ask receipt.json
     """
     report = client.verify(Receipt(read_document(file), KeySet(keys=[])))
-    findings = [(name.replace("_", " "), _finding(value)) for name, value in report]
-    return Output(report, text.facts(findings), exit_code=0 if report.valid else 1)
+    return Output(report, described(report, *type(report).model_fields), exit_code=0 if report.valid else 1)
 
 
 def saved(receipt: Receipt, folder: Path) -> Output:
@@ -141,26 +144,14 @@ def _session_facts(stated: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _finding(value: object) -> object:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "-" if value is None else value
-
-
 def _released(file: Path) -> AsWritten:
     """Return a model, profile, statistic or evaluation, with every field of its file."""
+    released: TypeAdapter[Released] = TypeAdapter(Annotated[Released, Field(discriminator="kind")])
     try:
         document = parse(file.read_bytes())
+        released.validate_python(document, strict=False, extra="ignore")
     except CodecError as error:
         raise Refusal(f"--model {file}: {error}") from None
-    kinds: dict[str, type[Released]] = {
-        "profile": DatasetProfile,
-        "statistic": ReleasedStatistic,
-        "evaluation": ReleasedEvaluation,
-    }
-    kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
-    try:
-        kind.model_validate(document, strict=False, extra="ignore")
     except ValidationError:
         raise Refusal(
             f"--model {file}: not a model, profile, statistic or evaluation. Use a file that `purse model --out` wrote."

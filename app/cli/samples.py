@@ -1,30 +1,35 @@
 """purse dataset sample set, show, delete."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.cli.options import Dataset, Sheet, file_argument, file_option
-from app.cli.output import Output
+from app.cli.options import Dataset, File, OptionalFile, Sheet
+from app.cli.output import Output, described
 from app.cli.reports import cures
 from app.cli.specs import read_spec
-from purse import Client, text
+from purse import Client
 from purse.wire.twins import PublicSample
 
 
 def attach(
     client: Client,
     dataset: Dataset,
-    file: Annotated[Path, file_argument("Public file in the dataset's format, or a workbook.")],
-    published: Annotated[str, typer.Option(help="Where the file was published. Analysts can read this.")],
-    spec: Annotated[Path | None, file_option("The dataset's spec. A workbook needs it, for its dialect.")] = None,
+    file: File,
+    published: Annotated[str, typer.Option()],
+    spec: OptionalFile = None,
     sheet: Sheet = None,
 ) -> Output:
     """Attach a public file of rows.
 
     Twins and forecasts are then drawn from these rows. You state that the rows are public, because analysts can obtain
     them. Never attach the data itself or a part of it: the service does not compare the two.
+
+    Parameters
+    ----------
+    file : Public file in the dataset's format, or a workbook.
+    published : Where the file was published. Analysts can read this.
+    spec : The dataset's spec. A workbook needs it, for its dialect.
 
     \b
     Examples:
@@ -61,5 +66,4 @@ def delete(client: Client, dataset: Dataset) -> Output:
 
 
 def _facts(sample: PublicSample) -> str:
-    attached = f"{sample.attached_by} at {sample.attached_at}"
-    return text.facts([("rows", sample.rows), ("published", sample.published), ("attached by", attached)])
+    return described(sample, "rows", "published", "attached_by", "attached_at")

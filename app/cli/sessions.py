@@ -1,12 +1,11 @@
 """purse sessions open, list, show, record, close, receipt."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Dataset, Key, OldestFirst, file_option
+from app.cli.options import Dataset, Key, OldestFirst, OptionalFile
 from app.cli.output import Output, Refusal, percent, read_json
 from app.cli.outside import Count, Mechanism
 from app.cli.receipts import saved
@@ -17,54 +16,30 @@ from purse.wire.sessions import Session, SessionCharge
 SessionId = Annotated[str, typer.Argument(help="The session's id.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A privacy target, for which the server states the noise."""
-
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Epsilon of all answers, instead of a noise.")
-    ] = None
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Delta that goes with --epsilon. Default: the dataset's.")
-    ] = None
-
-    @property
-    def privacy(self) -> dict[str, float]:
-        """The request's `privacy`."""
-        return without_none(epsilon=self.epsilon, delta=self.delta)
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The options of a session that do not change its price."""
-
-    title: Annotated[str | None, typer.Option(help="Your name for the session.")] = None
-    lifetime: Annotated[
-        int | None, typer.Option(help="Seconds until the session expires, from 60 to 31 days. Default: a day.")
-    ] = None
-    idempotency_key: Key = None
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of the request."""
-        return {"title": self.title, "lifetime": self.lifetime, "idempotency_key": self.idempotency_key}
-
-
 def open_session(
     client: Client,
     dataset: Dataset,
-    target: Target,
     mechanism: Mechanism,
-    reservation: Reservation,
+    epsilon: float | None = None,
+    delta: float | None = None,
     count: Count = 1,
-    events: Annotated[
-        Path | None, file_option("JSON file with a list of events, instead of the options for one kind.")
-    ] = None,
+    events: OptionalFile = None,
+    title: str | None = None,
+    lifetime: int | None = None,
+    idempotency_key: Key = None,
 ) -> Output:
     """Reserve budget for answers that your program computes.
 
     State the noise of the answers, or an epsilon for which the server computes the noise. Record each answer before
     your program computes it, and close the session at the end. An expired session stays charged as a whole.
+
+    Parameters
+    ----------
+    epsilon : Epsilon of all answers together. The server then computes the noise.
+    delta : Delta that goes with --epsilon. Default: the dataset's.
+    events : JSON file with a list of events, instead of the options for one kind.
+    title : Your name for the session.
+    lifetime : Seconds until the session expires, from 60 to 2678400 (31 days). Default: 86400 (a day).
 
     \b
     Examples:
@@ -72,35 +47,37 @@ def open_session(
       purse sessions open census --gaussian 4 --count 100
       purse sessions open census --events plan.json --lifetime 7200
     """
-    stated = (target.epsilon, mechanism.gaussian, mechanism.laplace, mechanism.pure, events)
+    stated = (epsilon, mechanism.gaussian, mechanism.laplace, mechanism.pure, events)
     if sum(each is not None for each in stated) != 1:
         raise Refusal("Give exactly one of --epsilon, --gaussian, --laplace, --pure and --events.")
-    if target.delta is not None and target.epsilon is None:
+    if delta is not None and epsilon is None:
         raise Refusal("--delta goes with --epsilon. Add --epsilon, or leave out --delta.")
-    if target.epsilon is not None:
-        plan: dict[str, Any] = {"privacy": target.privacy, "steps": count, "sampling_probability": mechanism.rate}
+    plan: dict[str, Any] = {"title": title, "lifetime": lifetime, "idempotency_key": idempotency_key}
+    if epsilon is not None:
+        privacy = without_none(epsilon=epsilon, delta=delta)
+        plan |= {"privacy": privacy, "steps": count, "sampling_probability": mechanism.rate}
     elif events is not None:
-        plan = {"events": read_json(events)}
+        plan["events"] = read_json(events)
     else:
-        plan = {"events": [{"type": "SelfComposedDpEvent", "event": mechanism.event, "count": count}]}
-    return session_output(client.sessions.open(dataset=dataset, **plan, **reservation.fields).session)
+        plan["events"] = [{"type": "SelfComposedDpEvent", "event": mechanism.event, "count": count}]
+    return session_output(client.sessions.open(dataset=dataset, **plan).session)
 
 
-def list_sessions(
-    client: Client,
-    dataset: Annotated[str | None, typer.Option(help="List only sessions on this dataset, by id or name.")] = None,
-    oldest_first: OldestFirst = False,
-) -> Output:
+def list_sessions(client: Client, dataset: str | None = None, oldest_first: OldestFirst = False) -> Output:
     """List the sessions that you may see.
 
     The newest session comes first.
+
+    Parameters
+    ----------
+    dataset : List only sessions on this dataset, by id or name.
 
     \b
     Examples:
       purse sessions
       purse sessions list --dataset census
     """
-    sessions = list(client.sessions.list(dataset=dataset, order="asc" if oldest_first else "desc"))
+    sessions = client.sessions.list(dataset=dataset, order="asc" if oldest_first else "desc")
     rows = [
         (each.id, each.title or "-", each.dataset_name, each.analyst, each.state, _recorded(each), each.charged.epsilon)
         for each in sessions
@@ -119,15 +96,15 @@ def show(client: Client, session: SessionId) -> Output:
     return session_output(client.sessions.get(session).session)
 
 
-def record(
-    client: Client,
-    session: SessionId,
-    steps: Annotated[int, typer.Option(help="Number of answers.")] = 1,
-    event: Annotated[int, typer.Option(help="Position of the event in the plan, from 0 on.")] = 0,
-) -> Output:
+def record(client: Client, session: SessionId, steps: int = 1, event: int = 0) -> Output:
     """Record answers before your program computes them.
 
     If the command fails, do not compute the answers.
+
+    Parameters
+    ----------
+    steps : Number of answers.
+    event : Position of the event in the plan. The first is 0.
 
     \b
     Example:
@@ -148,12 +125,12 @@ def close(client: Client, session: SessionId) -> Output:
     return session_output(client.sessions.get(session).close())
 
 
-def receipt(
-    client: Client,
-    session: SessionId,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
-) -> Output:
+def receipt(client: Client, session: SessionId, out: Path = Path()) -> Output:
     """Save the receipt of an ended session and the server's keys.
+
+    Parameters
+    ----------
+    out : The folder for receipt.json and keys.json.
 
     \b
     Example:

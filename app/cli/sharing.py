@@ -34,7 +34,7 @@ def list_grants(client: Client, dataset: Dataset) -> Output:
     Example:
       purse grant list census
     """
-    grants = list(client.datasets.grants(dataset))
+    grants = client.datasets.grants(dataset)
     rows = [(each.analyst, each.identity, each.granted_by, each.granted_at) for each in grants]
     return Output(grants, text.table(("analyst", "identity", "granted by", "at"), rows))
 
@@ -56,18 +56,19 @@ def allot(
     client: Client,
     dataset: Dataset,
     analyst: Analyst,
-    share: Annotated[float | None, typer.Option(help="A share of the budget, such as 0.25 for a quarter.")] = None,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Instead of a share: epsilon of all the analyst's jobs.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Delta that goes with --epsilon. Default: the dataset's.")
-    ] = None,
-    reserved: Annotated[
-        bool, typer.Option("--reserved", help="Reserve this part. Without it, the part is only an upper limit.")
-    ] = False,
+    share: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    reserved: bool = False,
 ) -> Output:
     """Limit or reserve an analyst's part of a budget.
+
+    Parameters
+    ----------
+    share : A share of the budget, such as 0.25 for a quarter.
+    epsilon : Instead of a share: epsilon of all the analyst's jobs.
+    delta : Delta that goes with --epsilon. Default: the dataset's.
+    reserved : Reserve this part. Without it, the part is only an upper limit.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def list_allotments(client: Client, dataset: Dataset) -> Output:
     Example:
       purse allot list census
     """
-    allotments = list(client.datasets.allotments(dataset))
+    allotments = client.datasets.allotments(dataset)
     return Output(allotments, allotment_table(allotments))
 
 

@@ -63,21 +63,15 @@ def serving(settings: Settings, process: Begun, name: str) -> Iterator[tuple[str
     name : of the token, as receipts and budgets show it; the token is revoked at the end
     """
     check_free(settings)
-    with closing(open_database(settings)) as database:
+    with closing(open_database(settings)) as database, socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
         service.ensure_steward(database, settings)  # so that a steward's token remains
         token = service.own(database, name, "steward")
         try:
-            with _listening() as port, _running(settings, process, port):
+            with _running(settings, process, port):
                 yield f"http://127.0.0.1:{port.getsockname()[1]}", token.token
         finally:
             service.revoke(database, token.id)
-
-
-@contextmanager
-def _listening() -> Iterator[socket.socket]:
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", 0))
-        yield port
 
 
 @contextmanager

@@ -17,20 +17,22 @@ Freezable = Annotated[str, typer.Argument(help="The dataset's id or name. Other 
 def amend(
     client: Client,
     dataset: Dataset,
-    name: Annotated[str | None, typer.Option(help="A new name, if nothing has been charged yet.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="Epsilon of the new budget.")] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Delta of the new budget. Default: unchanged.")
-    ] = None,
-    sessions: Annotated[
-        SessionPolicy | None,
-        typer.Option(help="Whether sessions are accepted, and whether their unused part is refunded."),
-    ] = None,
+    name: str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    sessions: SessionPolicy | None = None,
 ) -> Output:
     """Change a dataset's name, budget or rule for sessions.
 
     While nothing is charged, the budget can be set to any value. Afterwards it can only grow, and the previous
     guarantee stays on record.
+
+    Parameters
+    ----------
+    name : A new name, if nothing has been charged yet.
+    epsilon : Epsilon of the new budget.
+    delta : Delta of the new budget. Default: unchanged.
+    sessions : Whether sessions are accepted, and whether their unused part is refunded.
 
     \b
     Examples:
@@ -72,14 +74,14 @@ def unfreeze(client: Client, dataset: Freezable) -> Output:
     return _changed(client.datasets.amend(dataset, frozen=False))
 
 
-def erase(
-    client: Client,
-    dataset: Dataset,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm. Nothing is deleted without this option.")] = False,
-) -> Output:
+def erase(client: Client, dataset: Dataset, yes: bool = False) -> Output:
     """Delete a dataset's values permanently.
 
     The dataset's jobs end. The ledger and the receipts of everything that was charged stay.
+
+    Parameters
+    ----------
+    yes : Confirm. Nothing is deleted without this option.
 
     \b
     Example:

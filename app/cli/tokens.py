@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from app.cli.options import DEFAULT_URL, Home, OldestFirst, Url
-from app.cli.output import Output, Refusal, note
+from app.cli.output import Output, Refusal, described, note
 from app.cli.running import connect
 from app.http.errors import ApiError
 from purse import Client, text
 from purse.wire import tokens as wire
-from purse.wire.base import Order
 from purse.wire.tokens import NewToken, Role, TokenRequest
 
 
@@ -31,24 +30,26 @@ Token = Annotated[str, typer.Argument(help="The token's id.")]
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="Name of the person or program. Budgets and receipts show it.")],
-    role: Annotated[Role, typer.Option(help="steward (all), analyst (quotes, jobs, sessions) or auditor (reading).")],
-    local: Annotated[
-        bool, typer.Option("--local", help="Create it under --home without a server, if all tokens are lost.")
-    ] = False,
-    scope: Annotated[
-        list[Scope] | None, typer.Option(help="A part of the role's permissions. Repeatable. Default: all.")
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(min=1, max=3650, help="Days until the token expires. Default: never.")
-    ] = None,
+    name: str,
+    role: Annotated[Role, typer.Option()],
+    local: bool = False,
+    scope: list[Scope] | None = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650)] = None,
     home: Home = None,
     url: Url = DEFAULT_URL,
 ) -> Output:
     """Create an access token.
 
-    The token is shown only once. Your PURSE_TOKEN must be a steward's, unless you use --local. A known name with its
-    role gives another token for the same person or program.
+    The token is shown only once. Your PURSE_TOKEN must be a steward's, unless you use --local. If the name
+    already has this role, the person or program gets another token.
+
+    Parameters
+    ----------
+    name : Name of the person or program. Budgets and receipts show it.
+    role : steward (all), analyst (quotes, jobs, sessions) or auditor (reading).
+    local : Create it under --home without a server, if all tokens are lost.
+    scope : A part of the role's permissions. Repeatable. Default: all.
+    days : Days until the token expires. Default: never.
 
     \b
     Examples:
@@ -68,22 +69,23 @@ def create(
 
 
 def list_tokens(
-    client: Client,
-    name: Annotated[str | None, typer.Option(help="List only tokens with this name.")] = None,
-    role: Annotated[Role | None, typer.Option(help="List only tokens of this role.")] = None,
-    oldest_first: OldestFirst = False,
+    client: Client, name: str | None = None, role: Role | None = None, oldest_first: OldestFirst = False
 ) -> Output:
     """List valid tokens.
 
     The newest token comes first. Secrets are not shown.
+
+    Parameters
+    ----------
+    name : List only tokens with this name.
+    role : List only tokens of this role.
 
     \b
     Examples:
       purse token list
       purse token list --role analyst
     """
-    order: Order = "asc" if oldest_first else "desc"
-    tokens = list(client.tokens.list(name=name, role=role, order=order))
+    tokens = client.tokens.list(name=name, role=role, order="asc" if oldest_first else "desc")
     rows = [
         (each.id, each.name, each.role, " ".join(each.scopes), each.created_at[:10], (each.expires_at or "never")[:10])
         for each in tokens
@@ -118,15 +120,7 @@ def revoke(client: Client, token: Token) -> Output:
 
 def _output(token: NewToken) -> Output:
     note("This token is shown once; only its hash is kept.")
-    facts = [
-        ("id", token.id),
-        ("name", token.name),
-        ("role", token.role),
-        ("scopes", " ".join(token.scopes)),
-        ("expires", token.expires_at or "never"),
-        ("token", token.token),
-    ]
-    return Output(token, text.facts(facts))
+    return Output(token, described(token, "id", "name", "role", "scopes", "expires_at", "token", missing="never"))
 
 
 def _create_in_home(

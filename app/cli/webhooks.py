@@ -1,22 +1,19 @@
 """purse webhook add, list, delete."""
 
-from typing import Annotated
-
-import typer
-
-from app.cli.options import OldestFirst
+from app.cli.options import OldestFirst, OptionalArgument
 from app.cli.output import Output
 from purse import Client, text
 from purse.wire.base import Order
 
 
-def add(
-    client: Client,
-    address: Annotated[str, typer.Argument(help="The https address to which messages are posted.")],
-) -> Output:
+def add(client: Client, address: str) -> Output:
     """Register an address.
 
     The address is called when one of your jobs ends. The message has public facts only, and no results.
+
+    Parameters
+    ----------
+    address : The https address to which messages are posted.
 
     \b
     Example:
@@ -28,27 +25,33 @@ def add(
 
 
 def list_webhooks(
-    client: Client,
-    webhook: Annotated[str | None, typer.Argument(help="A webhook's id. Default: all webhooks.")] = None,
-    analyst: Annotated[str | None, typer.Option(help="List only this analyst's webhooks, by name or id.")] = None,
-    oldest_first: OldestFirst = False,
+    client: Client, webhook: OptionalArgument = None, analyst: str | None = None, oldest_first: OldestFirst = False
 ) -> Output:
     """List webhooks and their deliveries.
 
-    Stewards see the webhooks of everyone.
+    Failures are counted since the last delivery. Stewards see the webhooks of everyone.
+
+    Parameters
+    ----------
+    webhook : A webhook's id. Default: all webhooks.
+    analyst : List only this analyst's webhooks, by name or id.
 
     \b
     Example:
       purse webhook list
     """
     order: Order = "asc" if oldest_first else "desc"
-    webhooks = [client.webhooks.get(webhook)] if webhook else list(client.webhooks.list(analyst=analyst, order=order))
+    webhooks = [client.webhooks.get(webhook)] if webhook else client.webhooks.list(analyst=analyst, order=order)
     rows = [(each.id, each.analyst, each.url, each.delivered_at or "never", each.failures) for each in webhooks]
-    return Output(webhooks, text.table(("id", "analyst", "address", "last delivery", "failures since"), rows))
+    return Output(webhooks, text.table(("id", "analyst", "address", "last delivery", "failures"), rows))
 
 
-def delete(client: Client, webhook: Annotated[str, typer.Argument(help="The webhook's id.")]) -> Output:
+def delete(client: Client, webhook: str) -> Output:
     """Remove a webhook.
+
+    Parameters
+    ----------
+    webhook : The webhook's id.
 
     \b
     Example:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from purse import Model
 from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
@@ -65,6 +66,12 @@ def split(everything: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """Return the rows to upload and the test rows, chosen by position."""
     uploaded = [row for position, row in enumerate(everything, 1) if position % TEST_EVERY]
     return uploaded, list(everything[TEST_EVERY - 1 :: TEST_EVERY])
+
+
+def accuracy(model: Model, rows: Sequence[Row]) -> float:
+    """Return the share of the rows whose class the model predicts."""
+    yes = model.predict(rows) > 0.5
+    return sum(bool(y) == (row[TARGET] == POSITIVE) for y, row in zip(yes, rows, strict=True)) / len(rows)
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:

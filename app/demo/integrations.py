@@ -63,9 +63,7 @@ def _spend(
         dataset=dataset, target=data.TARGET, positive=data.POSITIVE, privacy={"epsilon": PRIVACY["job"]}
     )
     with warnings.catch_warnings(action="ignore", category=UnsupportedCategory):  # their rows count too
-        yes = client.predict(job.result(progress=False), tested) > 0.5
-    correct = [bool(y) == (row[data.TARGET] == data.POSITIVE) for y, row in zip(yes, tested, strict=True)]
-    figures: dict[str, Any] = {"job": sum(correct) / len(correct)}
+        figures: dict[str, Any] = {"job": data.accuracy(job.result(progress=False), tested)}
     print(f"Privy Purse: a model with test accuracy {figures['job']:.1%}")
     with warnings.catch_warnings(action="ignore"):  # Opacus warns that its fast generator is not for production
         figures["opacus"] = _network(client, dataset, _arrays(uploaded), _arrays(tested))

@@ -80,7 +80,7 @@ def _train(analyst: Client, dataset: Dataset, method: str, tested: Sequence[Row]
     began = time.monotonic()
     job = analyst.jobs.submit(**request)
     model = job.result()
-    accuracy = _accuracy(analyst, model, tested)
+    accuracy = data.accuracy(model, tested)
     print(f"  {job.id}: {job.state} in {time.monotonic() - began:.1f} s, {job.job.progress.total} private answers")
     print(f"  test accuracy {accuracy:.1%} on the {len(tested):,} test rows (majority class: {majority:.1%})")
     recomputed = _check(job, model)
@@ -134,11 +134,6 @@ def _one_too_many(analyst: Client, dataset: Dataset, status: BudgetStatus) -> di
         print(f"    Nothing was charged. The most that fits is {loss(error.remaining.epsilon, error.remaining.delta)}.")
         return {"code": error.code, "status": error.status, "remaining": error.remaining.model_dump()}
     raise RuntimeError(f"{job.id} was admitted beyond the budget")
-
-
-def _accuracy(client: Client, model: Model, rows: Sequence[Row]) -> float:
-    yes = client.predict(model, rows) > 0.5
-    return sum(bool(y) == (row[data.TARGET] == data.POSITIVE) for y, row in zip(yes, rows, strict=True)) / len(rows)
 
 
 def _majority(rows: Sequence[Row]) -> float:

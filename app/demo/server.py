@@ -33,10 +33,12 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
     url = f"http://127.0.0.1:{port}"
     token = secrets.token_urlsafe(32)
     log = home / "server.log"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
+    environment |= {"PURSE_HOME": str(home / "state"), "PURSE_PORT": str(port), "PURSE_BOOTSTRAP_TOKEN": token}
     with _endings_raise(), reserved, log.open("wb") as output:
         process = subprocess.Popen(
             COMMAND,
-            env=_environment(home / "state", url, token),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -47,12 +49,6 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
             yield url, token
         finally:
             _stop(process)
-
-
-def _environment(home: Path, url: str, token: str) -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
-    port = url.rpartition(":")[2]
-    return environment | {"PURSE_HOME": str(home), "PURSE_PORT": port, "PURSE_BOOTSTRAP_TOKEN": token}
 
 
 def reserve_port() -> tuple[int, socket.socket]:

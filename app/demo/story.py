@@ -49,7 +49,7 @@ def stays(patients: int = 4000) -> bytes:
     return ("\r\n".join(lines) + "\r\n").encode("latin-1")
 
 
-def tell(url: str, token: str, folder: Path, register: Callable[[Client, Path], str] | None = None) -> dict[str, Any]:
+def run(url: str, token: str, folder: Path, register: Callable[[Client, Path], str] | None = None) -> dict[str, Any]:
     """Run the story on a server, describe it on stdout, and return its figures.
 
     Parameters
@@ -137,4 +137,4 @@ if __name__ == "__main__":
         tempfile.TemporaryDirectory(prefix="purse-story-") as folder_name,
         serving(Path(folder_name)) as (server_url, steward_token),
     ):
-        tell(server_url, steward_token, Path(folder_name))
+        run(server_url, steward_token, Path(folder_name))

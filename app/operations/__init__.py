@@ -1,1 +1,1 @@
-"""Health and metrics: what an operator and a monitor ask."""
+"""Health, metrics, logs, traces and backups of a running service."""

@@ -1,8 +1,8 @@
 """Backups of a service, from which another home can start.
 
 A backup does not contain the epoch, which must be newer than any copy. The database is copied first, as of one moment,
-while servers run. The folders of its datasets follow; they never change. If a dataset is deleted between the two, the
-backup fails.
+while servers run. The folders of its datasets, which never change, are copied afterwards. If a dataset is deleted in
+between, the backup fails.
 """
 
 import shutil
@@ -49,30 +49,30 @@ def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
     if target.exists():
         raise StartRefused(f"{target} exists, and a backup overwrites nothing. Name a folder that does not exist")
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        names = _snapshot(settings, part)
+        names = _snapshot(settings, unfinished)
         for file in (IDENTITY_FILE, *([KEY_FILE] if with_key else [])):
-            shutil.copy2(settings.home / file, part / file)
+            shutil.copy2(settings.home / file, unfinished / file)
         if with_key:
             SigningKeys(settings.home)  # raises `KeyLost` for a damaged key, whose copy would be of no use
         for folder in names:
-            shutil.copytree(folders.path(settings.home, folder), folders.path(part, folder))
-        for path in (part, *part.rglob("*")):
+            shutil.copytree(folders.path(settings.home, folder), folders.path(unfinished, folder))
+        for path in (unfinished, *unfinished.rglob("*")):
             sync(path)
-        part.rename(target)
+        unfinished.rename(target)
     except FileNotFoundError as error:
         raise StartRefused(
             f"{error.filename} was deleted while it was copied, so the backup is incomplete. Try again"
         ) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     sync(target.parent)
     return len(names)
 
 
-def _snapshot(settings: Settings, part: Path) -> list[str]:
-    """Copy an SQLite database; return the folders that the database names."""
+def _snapshot(settings: Settings, target: Path) -> list[str]:
+    """Copy the database if it is SQLite. Return the names of the folders of all stored datasets."""
     query = sa.select(datasets.c.folder).where(datasets.c.data == "stored")
     url = sa.make_url(settings.database)
     if url.drivername != "sqlite":
@@ -81,7 +81,7 @@ def _snapshot(settings: Settings, part: Path) -> list[str]:
     try:
         with (
             closing(sqlite3.connect(f"file:{url.database}?mode=ro", uri=True)) as live,
-            closing(sqlite3.connect(part / DATABASE_FILE)) as copy,
+            closing(sqlite3.connect(target / DATABASE_FILE)) as copy,
         ):
             live.backup(copy)  # one step, so no commit can come in between
             copy.execute("PRAGMA journal_mode=DELETE")

@@ -1,12 +1,13 @@
 """Metrics for a monitor: requests, prices, jobs, sessions, leases, budgets. No value and no time depends on the data.
 
-A job's time ends when its end is reported, at a point of the public grid. Requests that may carry data are counted and
-not timed. Every label has a closed list of values: routes, methods, statuses, states, reasons.
+The duration of a job lasts until its end is reported, at a point of the public grid. Requests that may carry data are
+counted but not timed. Every label has a closed list of values: routes, methods, statuses, states, reasons.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
@@ -61,37 +62,29 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
         labels = ("method", "route", "status")
-        self._requests = Counter(
-            "purse_requests", "Requests by method, route template and status.", labels, registry=self._registry
-        )
-        self._seconds = Histogram(
+        self._requests = counter("purse_requests", "Requests by method, route template and status.", labels)
+        self._seconds = histogram(
             "purse_request_seconds",
             "Duration of requests in seconds, without those that may carry data.",
             labels,
             buckets=_REQUEST_SECONDS,
-            registry=self._registry,
         )
-        self._prices = Counter(
-            "purse_prices",
-            "Prices by source: calculated, or remembered.",
-            ("source",),
-            registry=self._registry,
-        )
-        self._calculations = Histogram(
+        self._prices = counter("purse_prices", "Prices by source: calculated, or remembered.", ("source",))
+        self._calculations = histogram(
             "purse_calculation_seconds",
             "Duration of the calculation of a price in seconds.",
             buckets=_REQUEST_SECONDS,
-            registry=self._registry,
         )
-        self._ends = Histogram(
+        self._ends = histogram(
             "purse_job_seconds",
             "Seconds from the submission of a job to the report of its end, at a point of the public grid.",
             ("state",),
             buckets=_JOB_SECONDS,
-            registry=self._registry,
         )
-        self._answers = Counter("purse_session_answers", "Answers that sessions recorded.", registry=self._registry)
+        self._answers = counter("purse_session_answers", "Answers that sessions recorded.")
         self._service = _Service()
         self._registry.register(self._service)
 
@@ -100,7 +93,7 @@ class Metrics:
         self._service.watched = watched
 
     def count(self, request: FinishedRequest) -> None:
-        """Count a request. Methods and routes have closed lists, so that callers cannot enlarge the table."""
+        """Count a request. Labels come from closed lists, so that callers cannot add metrics without end."""
         labels = (request.method if request.method in _METHODS else "other", request.route, str(request.status))
         self._requests.labels(*labels).inc()
         if request.seconds is not None:
@@ -141,7 +134,7 @@ class _Service(Collector):
         reasons = set(self.watched.reasons())
         yield _labelled(
             "purse_not_ready",
-            "1 if this reason keeps the server from being ready.",
+            "1 if this reason makes the server not ready.",
             "reason",
             {reason: reason in reasons for reason in REASONS},
         )

@@ -17,7 +17,7 @@ class Observers:
     Raises
     ------
     StartRefused
-        if the settings ask for traces, and the extra `tracing` is not installed.
+        if the settings enable traces, and the extra `tracing` is not installed.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -28,13 +28,13 @@ class Observers:
         """Count a request and trace it."""
         self.metrics.count(request)
         if self._traces is not None:
-            self._traces.tell(request)
+            self._traces.send_request(request)
 
     def job_ended(self, state: str, seconds: float) -> None:
         """Count a job whose end was reported, `seconds` after its submission, and trace it."""
         self.metrics.count_job(state, seconds)
         if self._traces is not None:
-            self._traces.tell_job(state, seconds)
+            self._traces.send_job(state, seconds)
 
     def close(self) -> None:
         """Send the remaining traces."""

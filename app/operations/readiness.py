@@ -18,14 +18,14 @@ REASONS: Final = {
     "starting": "it is starting",
     "draining": "it is stopping",
     "database": "its database cannot be written",
-    "ledgers": "a ledger does not hold, and nothing is charged any more: the log names it",
+    "ledgers": "a ledger is not valid, so nothing is charged any more: the log names it",
     "migrations": "its database has the schema of another version",
     "keys": "its signing key is missing",
     "disk": "the disk is nearly full",
     "workers": "its worker processes do not run",
 }
-_CHECK_TIMEOUT_SECONDS = 5.0  # time that the database may take
-_CACHE_SECONDS = 1.0  # anybody may ask, and a check waits for the database's writer
+CHECK_TIMEOUT_SECONDS = 5.0  # time that the database may take
+CACHE_SECONDS = 1.0  # the route is public, and each check waits for the database's writer
 
 
 class Readiness:
@@ -48,13 +48,13 @@ class Readiness:
     ) -> None:
         self._settings, self._database, self._keys, self._ready, self._slots = settings, database, keys, ready, slots
         self._is_draining = False
-        self._checked_at, self._checked = -_CACHE_SECONDS, list[str]()
+        self._checked_at, self._checked = -CACHE_SECONDS, list[str]()
         self._checking = asyncio.Lock()
         self._task: asyncio.Task[list[str]] | None = None
 
     @property
-    def known(self) -> Collection[str]:
-        """Reasons of the last check, and those that are known without a check."""
+    def last_reasons(self) -> Collection[str]:
+        """Reasons of the last check, and those that need no check."""
         return {*self._checked, *self._state()}
 
     def drain(self) -> None:
@@ -64,10 +64,10 @@ class Readiness:
     async def reasons(self) -> list[str]:
         """Return members of `REASONS`, in that order; an empty list if the server is ready."""
         async with self._checking:
-            if time.monotonic() - self._checked_at >= _CACHE_SECONDS:
+            if time.monotonic() - self._checked_at >= CACHE_SECONDS:
                 self._checked = await self._check()
                 self._checked_at = time.monotonic()
-        return [reason for reason in REASONS if reason in self.known]
+        return [reason for reason in REASONS if reason in self.last_reasons]
 
     def _state(self) -> list[str]:
         if self._is_draining:
@@ -75,9 +75,9 @@ class Readiness:
         return [] if self._ready.is_set() else ["starting"]
 
     async def _check(self) -> list[str]:
-        if self._task is None or self._task.done():  # a database that hangs occupies one thread only
+        if self._task is None or self._task.done():  # so that a database that hangs occupies one thread only
             self._task = asyncio.create_task(asyncio.to_thread(self._check_now))
-        if not (await asyncio.wait({self._task}, timeout=_CHECK_TIMEOUT_SECONDS))[0]:
+        if not (await asyncio.wait({self._task}, timeout=CHECK_TIMEOUT_SECONDS))[0]:
             return ["database"]
         try:
             return self._task.result()
@@ -91,14 +91,14 @@ class Readiness:
         checks = {
             "keys": self._keys.is_kept,
             "disk": self._settings.has_room,
-            # Without remote workers jobs wait, but servers stay ready: otherwise all of them would be away at once.
+            # Without remote workers jobs wait, but servers stay ready. Otherwise all would be unready at once.
             "workers": self._settings.scheduler is not None or self._slots() != 0,
         }
         return reasons + [reason for reason, is_well in checks.items() if not is_well]
 
 
 def _can_write(base: Database) -> bool:
-    """Return whether the schema is the newest; a row is written and rolled back, which raises if that is impossible."""
+    """Return whether the schema is the newest, after a write that is rolled back and raises if it is impossible."""
     with base.write() as connection:
         is_newest = is_current(connection)
         connection.execute(sa.update(service).values(id=service.c.id))

@@ -32,7 +32,7 @@ class Traces:
         self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter(endpoint=endpoint)))
         self._tracer = self._provider.get_tracer("purse")
 
-    def tell(self, request: FinishedRequest) -> None:
+    def send_request(self, request: FinishedRequest) -> None:
         """Send the span of a request, as a part of the caller's trace if the caller named one."""
         if request.seconds is None:
             return
@@ -53,13 +53,13 @@ class Traces:
             span.set_status(Status(StatusCode.ERROR))
         span.end(end)
 
-    def tell_job(self, state: str, seconds: float) -> None:
-        """Send the span of a job; to be called in the context of the request that submitted it."""
+    def send_job(self, state: str, seconds: float) -> None:
+        """Send the span of a job. Call this in the context of the request that submitted the job."""
         end = time.time_ns()
         attributes = {"purse.job_state": state, "purse.request_id": REQUEST.get() or "-"}
         start = end - round(1e9 * seconds)
         self._tracer.start_span("job", context=Context(), start_time=start, attributes=attributes).end(end)
 
     def close(self) -> None:
-        """Send the spans that wait."""
+        """Send the remaining spans."""
         self._provider.shutdown()

@@ -12,7 +12,9 @@ _LOG = logging.getLogger("purse.main")
 
 
 class WarmUp:
-    """A thread that sets `ready` once the calculating process answers and the workers run, and tries until both do.
+    """A thread that waits for the calculating process, then starts the workers, and retries until both run.
+
+    `ready` is set once the calculating process answers, and is cleared whenever an attempt fails.
 
     A process may have been killed while it started: by an operator, or for lack of memory. Workers start last because
     they would take the processors from the calculating process, which the first requests wait for.
@@ -32,7 +34,7 @@ class WarmUp:
         threading.Thread(target=self.run, name="warm-up", daemon=True).start()
 
     def stop(self) -> None:
-        """Make no further attempt. Returns at once: an attempt that is under way fails when its process is closed."""
+        """Make no further attempt, and return at once. A running attempt fails when its process is closed."""
         self._stopping.set()
 
     def run(self) -> None:

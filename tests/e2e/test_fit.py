@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.fit import _usual
+from app.cli.fit import default_delta
 from app.cli.specs import read_spec
 from app.http.lists import Paging
 from app.persistence.session import Database
@@ -116,10 +116,10 @@ def test_the_default_delta_follows_from_the_number_of_records(people: Path, ends
         path = people.with_suffix(".csv.gz" if packed else ".many.csv")
         text = ends.join(["age,sex,income", *["30,female,low"] * rows]).encode()
         path.write_bytes(gzip.compress(text, 1) if packed else text)
-        assert _usual(path, declared) == pytest.approx(delta, rel=1e-12)
+        assert default_delta(path, declared) == pytest.approx(delta, rel=1e-12)
     declared = declared.model_copy(update={"dialect": Dialect(encoding="utf-16")})
     path.write_bytes((ends.join(["age,sex,income", *["30,female,low"] * 125_000])).encode("utf-16"))
-    assert _usual(path, declared) == pytest.approx(8e-7, rel=1e-12)
+    assert default_delta(path, declared) == pytest.approx(8e-7, rel=1e-12)
 
 
 def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:

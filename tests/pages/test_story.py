@@ -59,7 +59,7 @@ def test_the_story_starts_on_a_page_and_an_auditor_recomputes_it(
         with Visitor.arrived(browser, server.url, server.token) as steward:
             return _declare(steward.page, file)
 
-    story_results = story.tell(server.url, server.token, tmp_path, register)
+    story_results = story.run(server.url, server.token, tmp_path, register)
     assert story_results["wrong"] == ["kosten"]
     assert len(story_results["expected"]) == 6
     assert story_results["expected"][-1] > 0.6, "noise is small at epsilon 3"

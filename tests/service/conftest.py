@@ -31,7 +31,7 @@ def _undisturbed() -> Iterator[None]:
     """Keep servers from settling expired sessions in the middle of a test, and from reporting a slow database."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints, "FIRST_SECONDS", 10 * PATIENCE)
-        patch.setattr(readiness, "_CHECK_TIMEOUT_SECONDS", PATIENCE)
+        patch.setattr(readiness, "CHECK_TIMEOUT_SECONDS", PATIENCE)
         yield
 
 

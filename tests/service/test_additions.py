@@ -57,8 +57,12 @@ def width(base: Base, principal: Anyone, dataset_id: DatasetId) -> int:
     \"\"\"Return the number of declared columns.\"\"\"
     return len(service.get(base, dataset_id, principal).columns)
 """
-COMMAND = '''def columns(json: Json, file: Annotated[Path, file_argument("A CSV file.")]) -> Output:
+COMMAND = '''def columns(file: File) -> Output:
     """Show the column names of a CSV file.
+
+    Parameters
+    ----------
+    file : A CSV file.
 
     \\b
     Example:

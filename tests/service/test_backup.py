@@ -107,7 +107,7 @@ def test_purse_backup_of_a_running_server_is_restored_by_copying(
         job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()["id"]
         service.finished(job)
         with pytest.raises(SystemExit, match="0"):
-            main(["backup", str(tmp_path / "copy"), "--home", str(tmp_path / "home")])
+            main(["server", "backup", str(tmp_path / "copy"), "--home", str(tmp_path / "home")])
         receipt = service.call("auditor", "GET", f"/v1/jobs/{job}/receipt").json()
         tokens = service.tokens
     assert "1 datasets" in capsys.readouterr().err

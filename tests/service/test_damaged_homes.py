@@ -138,7 +138,9 @@ def test_a_start_with_unreadable_files_is_refused_with_one_sentence(template: Pa
 
 
 @pytest.mark.parametrize("damage", DATABASE.values(), ids=DATABASE)
-@pytest.mark.parametrize("command", ["migrate", "ledger verify", "ledger accept-rollback --reason lost", "backup {}"])
+@pytest.mark.parametrize(
+    "command", ["migrate", "ledger verify", "ledger accept-rollback --reason lost", "server backup {}"]
+)
 def test_a_command_says_in_one_line_that_the_database_is_damaged(
     home: Path, damage: Callable[[Path], None], command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -150,7 +152,7 @@ def test_a_command_says_in_one_line_that_the_database_is_damaged(
 
 def test_a_backup_of_a_damaged_key_is_refused(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     HOME["an empty key"](home)
-    code, _, err = purse(capsys, "backup", str(tmp_path / "copy"), "--home", str(home))
+    code, _, err = purse(capsys, "server", "backup", str(tmp_path / "copy"), "--home", str(home))
     assert (code, err.count("\n")) == (1, 1)
     assert not (tmp_path / "copy").exists()
 

@@ -193,7 +193,7 @@ def test_a_job_without_room_is_seen_by_a_monitor(service: Service, monkeypatch: 
 def test_without_room_it_is_not_ready_and_starts_no_job(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = service.dataset()
     usage = shutil.disk_usage
-    monkeypatch.setattr("app.operations.readiness._CACHE_SECONDS", 0.0)
+    monkeypatch.setattr("app.operations.readiness.CACHE_SECONDS", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=2**20))
         answer = service.client.get("/health/ready")

@@ -131,7 +131,7 @@ _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
 
 
 def test_each_reason_not_to_be_ready_is_reported_alone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
     assert list(_WRONG) == list(readiness.REASONS)
     for reason, wrong in _WRONG.items():
         with wrong(service):
@@ -151,14 +151,14 @@ def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
 ) -> None:
     gate, checks = threading.Event(), []
 
-    def hang(_base: Any) -> bool:
+    def hang(_connection: Any) -> bool:
         checks.append(gate.wait(PATIENCE))
         return True
 
-    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
     with monkeypatch.context() as changed:
-        changed.setattr(readiness, "_can_write", hang)
-        changed.setattr(readiness, "_CHECK_TIMEOUT_SECONDS", 0.01)
+        changed.setattr(readiness, "is_current", hang)
+        changed.setattr(readiness, "CHECK_TIMEOUT_SECONDS", 0.01)
         for _ in range(3):
             assert "database" in service.client.get("/health/ready").json()["detail"]
         gate.set()
@@ -169,17 +169,17 @@ def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
 def test_the_database_is_checked_once_a_second_for_all_requests(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked: list[Database] = []
+    checks = []
 
-    def look(base: Database) -> bool:
-        looked.append(base)
+    def check(connection: Any) -> bool:
+        checks.append(connection)
         return True
 
-    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 3600.0)
-    monkeypatch.setattr(readiness, "_can_write", look)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 3600.0)
+    monkeypatch.setattr(readiness, "is_current", check)
     for _ in range(5):
         assert service.client.get("/health/ready").status_code == 200
-    assert len(looked) <= 1
+    assert len(checks) <= 1
 
 
 class _Cold(InlineCalculators):

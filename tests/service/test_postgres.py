@@ -348,7 +348,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def _copy(world: World, capsys: pytest.CaptureFixture[str]) -> Any:
     with pytest.raises(SystemExit) as exit_info:
-        main(["db", "copy", "--home", str(world.settings.home), "--json"])
+        main(["server", "copy-database", "--home", str(world.settings.home), "--json"])
     answer = json.loads(capsys.readouterr().out)
     return answer if exit_info.value.code == 0 else answer["detail"]
 

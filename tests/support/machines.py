@@ -69,7 +69,7 @@ class Installation:
     def start(self) -> None:
         """Start all processes that do not run, and wait until every server is ready."""
         if self.machines and not self.lives(SCHEDULER):
-            self._run(SCHEDULER, SCHEDULER, "--port", str(self.port))
+            self._run(SCHEDULER, "server scheduler", "--port", str(self.port))
         for machine in self.machines:
             if not self.lives(machine):
                 self.work(machine)
@@ -85,8 +85,9 @@ class Installation:
 
     def _run(self, name: str, command: str, *options: str) -> None:
         """Start a command without settings in its environment."""
-        ca, certificate, key = self.channel(command)
-        arguments = [command, "--ca", str(ca), "--cert", str(certificate), "--key", str(key), *options]
+        words = command.split()
+        ca, certificate, key = self.channel(words[-1])
+        arguments = [*words, "--ca", str(ca), "--cert", str(certificate), "--key", str(key), *options]
         clean = {n: v for n, v in os.environ.items() if not n.startswith("PURSE_")} | {"PYTHONPATH": str(_ROOT)}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(

@@ -71,8 +71,7 @@ def _program() -> Any:
 def _commands(command: Any) -> Iterator[Any]:
     yield command
     for inner in getattr(command, "commands", {}).values():
-        if not inner.hidden:
-            yield from _commands(inner)
+        yield from _commands(inner)
 
 
 def _help(command: Any) -> Iterator[str]:

@@ -96,6 +96,10 @@ def test_a_wrong_field_is_reported_without_words_of_a_library(
         ("jobs --state finished", "'--state': must be one of: queued, running, done, failed, cancelled."),
         ("serve --port 99999", "'--port': must be a whole number, at least 1 and at most 65535."),
         ("tune census --target income --epsilon 1 --repeats few", "'--repeats': must be a whole number, at least 1."),
+        (
+            "ledger show census --since tomorrow",
+            "'--since': must be a day such as 2026-11-01, or a time such as 2026-11-01T12:00:00Z.",
+        ),
         ("check missing.csv --propose", "File 'missing.csv' does not exist."),
         ("quote census --target income", "Missing option '--epsilon' / '-e'."),
     ],

@@ -67,7 +67,10 @@ class TestCertificates:
         (tmp_path / damaged).write_text("")
         files = zip(("--ca", "--cert", "--key"), ("ca.pem", "one.pem", "one-key.pem"), strict=True)
         named = [word for option, file in files for word in (option, str(tmp_path / file))]
-        for command in (("scheduler",), ("worker", "--scheduler", "tls://127.0.0.1:1", "--data", str(tmp_path))):
+        for command in (
+            ("server", "scheduler"),
+            ("worker", "--scheduler", "tls://127.0.0.1:1", "--data", str(tmp_path)),
+        ):
             code, _, err = purse(capsys, *command, *named)
             assert (code, err.count("\n")) == (1, 1)
             assert damaged in err
