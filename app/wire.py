@@ -47,37 +47,6 @@ class FromProfile(Wire):
     """Job that released the profile. If null, the dataset's latest, which the quote names."""
 
 
-AskedPositive = Annotated[
-    str | None,
-    Field(
-        description="The class of a category target that is coded +1. All others are -1. If null, the second of two "
-        "categories. With more than two categories, null means one model for all classes, by softmax."
-    ),
-]
-AskedFeatures = Annotated[
-    list[Name] | None,
-    Field(
-        max_length=MAX_COLUMNS,
-        description="Declared columns to use. If null, all other columns. If [], only the intercept is trained.",
-    ),
-]
-AskedTerms = Annotated[
-    list[Term] | None,
-    Field(
-        min_length=1,
-        max_length=MAX_TERMS,
-        exclude_if=lambda terms: terms is None,
-        description="Columns of the model as functions of declared columns, instead of `features`: powers, splines, "
-        "merged categories and interactions. A term with one factor that sets `column` alone is the column itself.",
-    ),
-]
-AskedLoss = Annotated[
-    Annotated[Loss, Field(discriminator="name")] | None,
-    Field(
-        description="Loss that suits the target. The default is logistic for a category, softmax for more than two "
-        "categories without `positive`, and squared for a number."
-    ),
-]
 AskedRegularizer = Annotated[
     Annotated[Regularizer, Field(discriminator="name")], Field(description="Penalty that is added to the mean loss.")
 ]
@@ -113,10 +82,19 @@ class AskedModel(Wire):
 
     dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
-    positive: AskedPositive = None
-    features: AskedFeatures = None
-    terms: AskedTerms = None
-    loss: AskedLoss = None
+    positive: str | None = None
+    """The class of a category target that is coded +1. All others are -1. If null, the second of two categories. With
+    more than two categories, null means one model for all classes, by softmax."""
+    features: Annotated[list[Name] | None, Field(max_length=MAX_COLUMNS)] = None
+    """Declared columns to use. If null, all other columns. If [], only the intercept is trained."""
+    terms: Annotated[
+        list[Term] | None, Field(min_length=1, max_length=MAX_TERMS, exclude_if=lambda terms: terms is None)
+    ] = None
+    """Columns of the model as functions of declared columns, instead of `features`: powers, splines, merged categories
+    and interactions. A term with one factor that sets `column` alone is the column itself."""
+    loss: Annotated[Loss, Field(discriminator="name")] | None = None
+    """Loss that suits the target. The default is logistic for a category, softmax for more than two categories without
+    `positive`, and squared for a number."""
 
 
 class JobRequest(AskedModel):
@@ -134,42 +112,20 @@ class JobRequest(AskedModel):
     otherwise `declared`."""
     slope_limit: AskedSlopeLimit = None
     row_norm: AskedRowNorm = None
-    inference: Annotated[
-        bool,
-        Field(
-            exclude_if=lambda inference: not inference,
-            description="If true, the job releases a regression table, whose standard errors and intervals include "
-            "sampling error and privacy noise. The regression is logistic for two classes and linear for a number, or "
-            "as `family` says. Then loss, if it is given, is logistic or squared, and method, regularizer, domain, "
-            "preparation, slope_limit and row_norm are left out.",
-        ),
-    ] = False
-    family: Annotated[
-        Literal["poisson"] | None,
-        Field(
-            exclude_if=lambda family: family is None,
-            description="With inference, `poisson` fits a Poisson regression with log link: the log of the mean count "
-            "is a linear function. The target is then a number column from 0 to the largest count. The default is "
-            "logistic for two classes, and linear for a number.",
-        ),
-    ] = None
-    reference: Annotated[
-        dict[Name, Name] | None,
-        Field(
-            exclude_if=lambda reference: reference is None,
-            description="With inference, the level of each category feature that its other levels are compared with. "
-            "The default is the first category.",
-        ),
-    ] = None
-    level: Annotated[
-        float,
-        Field(
-            ge=0.5,
-            le=0.999,
-            exclude_if=lambda level: level == 0.95,
-            description="With inference, the confidence of each interval.",
-        ),
-    ] = 0.95
+    inference: Annotated[bool, Field(exclude_if=lambda inference: not inference)] = False
+    """If true, the job releases a regression table, whose standard errors and intervals include sampling error and
+    privacy noise. The regression is logistic for two classes and linear for a number, or as `family` says. Then loss,
+    if it is given, is logistic or squared, and method, regularizer, domain, preparation, slope_limit and row_norm are
+    left out."""
+    family: Annotated[Literal["poisson"] | None, Field(exclude_if=lambda family: family is None)] = None
+    """With inference, `poisson` fits a Poisson regression with log link: the log of the mean count is a linear
+    function. The target is then a number column from 0 to the largest count. The default is logistic for two classes,
+    and linear for a number."""
+    reference: Annotated[dict[Name, Name] | None, Field(exclude_if=lambda reference: reference is None)] = None
+    """With inference, the level of each category feature that its other levels are compared with. The default is the
+    first category."""
+    level: Annotated[float, Field(ge=0.5, le=0.999, exclude_if=lambda level: level == 0.95)] = 0.95
+    """With inference, the confidence of each interval."""
 
 
 class ForecastPrivacy(Wire):

@@ -16,7 +16,7 @@ import numpy as np
 from accounting import Privacy
 from app.calculation.forecasts import Trial, best, scorer
 from app.demo import data
-from app.quotes.forecasts import here, sampled
+from app.quotes.forecasts import forecast_locally, read_sample
 from app.results import profiles
 from app.settings import Settings
 from app.sources.design import Design, Table
@@ -70,7 +70,7 @@ def report(seeds: int) -> None:
         print(f"{'the data':<28}{optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in truth))
         for name, drawn, strength in ways:
             body = ForecastRequest(dataset="d", target=target, signal=strength, runs=max(3, seeds))
-            forecast = here(spec, len(rows.rows), body, Settings(), drawn)
+            forecast = forecast_locally(spec, len(rows.rows), body, Settings(), drawn)
             medians = [each.score.median for each in forecast.at]
             print(f"{name:<28}{forecast.optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in medians))
             errors = [m - t for m, t in zip(medians, truth, strict=True)]
@@ -87,7 +87,7 @@ def coded(rows: list[data.Row], spec: DatasetSpec) -> Sample:
             writer = csv.DictWriter(opened, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-        return sampled(file, spec)
+        return read_sample(file, spec)
 
 
 def case_of(spec: DatasetSpec, target: str, rows: Sample, test: Sample) -> Case:

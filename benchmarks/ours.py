@@ -1,13 +1,13 @@
 """Excess risk and test score of every method of ours on public datasets, untuned and without a penalty, beside `auto`.
 
-Every cell is a line of docs/benchmarks/ours.jsonl as soon as it is measured, so that a run that was stopped goes on
-where it was; a cell whose line is deleted is measured again. A dataset's first line holds its public facts, from which
-a test resolves `auto` anew and looks its choice up (tests/unit/benchmarks/test_ours.py).
+Each cell is written to docs/benchmarks/ours.jsonl when it is measured, so a stopped command continues where it stopped.
+To measure a cell again, delete its line. The first line of a dataset has its public facts. From these a test resolves
+`auto` again, and compares its choice with the best cell (tests/unit/benchmarks/test_ours.py).
 """
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from benchmarks.datasets import adult, available, bank, california, covertype_50k, diamonds, health, protein, w8a
+from benchmarks.datasets import Split, adult, available, bank, california, covertype_50k, diamonds, health, protein, w8a
 from benchmarks.references import DELTA, Reference, print_row
 from solvers import Problem, solve
 from solvers.columns import Columns
@@ -46,13 +46,23 @@ from solvers.selection import Auto
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
 RESULTS = Path(__file__).resolve().parents[1] / "docs/benchmarks/ours.jsonl"
+LOADERS: tuple[Callable[[], Split], ...] = (
+    adult,
+    covertype_50k,
+    california,
+    protein,
+    bank,
+    w8a,
+    health,
+    diamonds,
+)
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A method, and what is asked for beside it."""
+    """A method, with its preparation and slope limit."""
 
     method: Method
     wish: Wish = WISHLESS
@@ -117,9 +127,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What was measured of one way at one epsilon on one dataset: of each run, the excess training risk and the score.
+    """The runs of one way at one epsilon on one dataset.
 
-    The score is the test accuracy, or the test squared error.
+    Parameters
+    ----------
+    excess : training risk of each run above the least one
+    score : test accuracy or test squared error of each run
     """
 
     dataset: str
@@ -140,7 +153,7 @@ def preparation(seeds: int) -> None:
 
 
 def _report(ways: Sequence[Way], seeds: int) -> None:
-    for split in available(adult, covertype_50k, california, protein, bank, w8a, health, diamonds):
+    for split in available(*LOADERS):
         _measure(Reference.of(split), ways, seeds)
         facts, cells = read()
         own = {key: cell for key, cell in cells.items() if key[0] == split.name}

@@ -1,8 +1,8 @@
 """Our untuned methods beside diffprivlib, Opacus and AdaSSP tuned on the same rows, at the same epsilon and delta.
 
-Every cell is a line of docs/benchmarks/peers.jsonl as soon as it is measured, so that a run that was stopped goes on
-where it was; a cell whose line is deleted is measured again, one of too few runs runs on with what was tuned for it.
-The tables are printed from the lines.
+Each cell is written to docs/benchmarks/peers.jsonl when it is measured, and the tables are printed from these lines. A
+stopped command therefore continues where it stopped. To measure a cell again, delete its line. A cell with too few runs
+gets more runs with its tuned settings.
 """
 
 import io
@@ -51,14 +51,14 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What was measured of one way at one epsilon on one dataset.
+    """The runs of one way at one epsilon on one dataset.
 
     Parameters
     ----------
-    excess : of each run, the training risk above the least, without a penalty
-    score : of each run, the test accuracy, or the test squared error
-    seconds : of CPU, the mean of the runs
-    setting : what was tuned for it, on the private rows
+    excess : training risk of each run above the least one, without a penalty
+    score : test accuracy or test squared error of each run
+    seconds : CPU seconds, the mean of the runs
+    setting : settings that were tuned on the private rows
     """
 
     dataset: str

@@ -113,13 +113,17 @@ def _choices(z: float, k: float) -> float:
 
 
 def _batches(q: float, count: int, mean: float) -> Callable[[float, float], float]:
-    """Answers on batches of a fixed size: all other records are alike, and the record is their opposite or one of them.
+    """Return the epsilon of answers on batches of a fixed size, by noise multiplier and k.
 
-    `mean` is the part of a printed step that is the mean over all rows: q if there is one.
+    All other records are equal. The changed record is equal to them or their opposite.
+
+    Parameters
+    ----------
+    mean : weight of the mean over all rows in a step of SVRG as printed, which is q; 0 for other answers
     """
 
     def law(own: float, z: float) -> Mixture:
-        """Return the law if the record's part is `own`, of which all others have 1."""
+        """Return the law of an answer if the contribution of the record is `own`, and that of each other record 1."""
         always, drawn = mean * (1 - own) / 2, 1 - own
         return (1 - q, always / z), (q, (drawn + always) / z)
 
@@ -134,7 +138,7 @@ def _batches(q: float, count: int, mean: float) -> Callable[[float, float], floa
 
 
 def _bootstrap(z: float, k: float) -> float:
-    """Return the largest log ratio of e^(sum / z), the sum cut to an interval, for n rows that are null but for one."""
+    """Return the largest log ratio of means of e^(sum / z), for a clipped sum of rows that are 0 except for one."""
     copies = np.arange(40)
     chance = binom.pmf(copies, _ROWS, 1 / _ROWS)
 
@@ -147,7 +151,10 @@ def _bootstrap(z: float, k: float) -> float:
 
 
 def _selection(runs: int) -> Callable[[float, float], float]:
-    """Each run's output is a point of the plane that the record moves by mu, and its first coordinate is the score."""
+    """Return the epsilon of the best of several runs, by noise multiplier and k.
+
+    The output of a run is a point of the plane, whose first coordinate is the score. The record moves it by mu.
+    """
     s = np.arange(-10.0, 10.0, 2e-3)
     factor = runs / (2 - 2.0 ** (1 - runs)) * 2e-3 / math.sqrt(2 * math.pi)
 

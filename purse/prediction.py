@@ -122,11 +122,6 @@ def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return coefficients.astype(np.float64), intercepts.astype(np.float64)
 
 
-def number_scale(column: Column) -> tuple[float, float]:
-    """Return (middle, half) of a number column: the value is middle + half * code."""
-    return number_target(column).middle_and_half
-
-
 def number_target(column: Column) -> NumberColumn:
     """Return the target of a model with link identity or log; a ValueError for a category."""
     if not isinstance(column, NumberColumn):

@@ -1,4 +1,4 @@
-"""The server's end of the calculating process: started, asked, and started again if somebody kills it."""
+"""The calculating process as the server uses it: started, asked questions, and replaced if it is killed."""
 
 import asyncio
 import os
@@ -120,7 +120,7 @@ class ForkedCalculators:
             self.start()
             assert self._begun is not None
             if not self._has_warmed:
-                self._has_warmed = _hears(self._begun.channel)
+                self._has_warmed = _becomes_warm(self._begun.channel)
             if not self._has_warmed:
                 self._end()
             return self._has_warmed
@@ -163,7 +163,7 @@ class ForkedCalculators:
             self._send(connection)
 
     def _replace(self, lost: Begun | None) -> bool:
-        """Begin another process unless another thread did so already; whether it is warm."""
+        """Begin another process unless another thread did so already. Return whether the process is warm."""
         with self._starting:
             if self._begun is lost:
                 self._end()
@@ -181,8 +181,8 @@ class ForkedCalculators:
         current.hand_over(connection)
 
 
-def _hears(channel: socket.socket) -> bool:
-    """Wait for the byte that the process sends when it is warm; False if the process ended."""
+def _becomes_warm(channel: socket.socket) -> bool:
+    """Wait until the process is warm, which a byte reports. Return False if the process ended."""
     try:
         return bool(channel.recv(1))
     except OSError:

@@ -20,7 +20,7 @@ from app.calculation.planted import Planted
 from app.sources import twins
 from app.sources.design import Design
 from app.sources.twins import Floats, Twin
-from purse.prediction import number_scale
+from purse.prediction import number_target
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.sums import gradient_sum
@@ -106,7 +106,7 @@ def forecast(
         raise OutOfRange("the target has one value in all test rows, so r2 is undefined. Choose another target")
     points, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
-        small = _scaled(quote, records)
+        small = scaled(quote, records)
         results = [score(release(small, trial.rows, trial.y, trial.persons).coefficients) for _ in range(runs)]
         scores, rmse = (tuple(part) for part in zip(*results, strict=True))
         points.append(Scored(epsilon, quote.method.name, scores, () if design.classes else rmse))
@@ -157,7 +157,7 @@ def _is_scalable(quote: Quote) -> bool:
     return gaussian and isinstance(quote.method, FullBatchRun | StandardisedRun)
 
 
-def _scaled(quote: Quote, records: int) -> Quote:
+def scaled(quote: Quote, records: int) -> Quote:
     """Return the same run on fewer records, with the noise that its answers have on all."""
     n, plan = quote.problem.n, quote.release.plan
     if records == n:
@@ -186,7 +186,7 @@ def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int
 def scorer(design: Design, trial: Trial) -> Callable[[Vector], tuple[float, float]]:
     """Return the function from a model to (accuracy, 0) on the test rows, or to (r2, rmse)."""
     y, starts = trial.test_y, design.columns.starts.tolist()
-    half = 1.0 if design.classes else abs(number_scale(design.target)[1])
+    half = 1.0 if design.classes else abs(number_target(design.target).middle_and_half[1])
 
     def score(w: Vector) -> tuple[float, float]:
         weights = w.reshape(design.outputs, design.d)
@@ -217,9 +217,8 @@ def best(problem: Problem, is_declared: bool, trial: Trial) -> Vector:
     problem = replace(problem, loss=smoothed(problem.loss, _SMOOTHING), slope_limit=1.0)
     data, frame = data_of(problem, trial.rows, trial.y, trial.persons), None
     if not is_declared and problem.d > 1:
-        frame = ByProfile(_moments(problem, trial.rows)).frame(
-            cast(Standardised, None), problem
-        )  # known moments send no query to it
+        no_oracle = cast(Standardised, None)  # known moments send no query
+        frame = ByProfile(_moments(problem, trial.rows)).frame(no_oracle, problem)
         assert frame is not None
         data = framed(data, frame, ROW_NORM)
     w = _descended(data)
@@ -243,11 +242,12 @@ def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
     assert problem.columns is not None
     center, variances = [], []
     for column, width in zip(rows.values(), problem.columns.widths, strict=True):
-        shares = (
-            np.bincount(column.astype(int), minlength=width) / len(column) if width > 1 else column.mean(keepdims=True)
-        )
-        center.append(shares)
-        variances.append(shares * (1 - shares) if width > 1 else column.var(keepdims=True))
-    m = np.concatenate(center)
-    v = np.concatenate(variances)
+        if width > 1:
+            shares = np.bincount(column.astype(int), minlength=width) / len(column)
+            center.append(shares)
+            variances.append(shares * (1 - shares))
+        else:
+            center.append(column.mean(keepdims=True))
+            variances.append(column.var(keepdims=True))
+    m, v = np.concatenate(center), np.concatenate(variances)
     return Moments(tuple(m.tolist()), tuple(v.tolist()), (1 / len(next(iter(rows.values()))),) * len(m))

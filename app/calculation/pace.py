@@ -66,11 +66,8 @@ def pace() -> Pace:
     one_wide, one_sampled = _seconds(1, _WIDE)
     narrow, _ = _seconds(_ROWS, _NARROW)
     wide, sampled = _seconds(_ROWS, _WIDE)
-    narrow, wide, sampled = (
-        narrow - one_narrow,
-        wide - one_wide,
-        sampled - one_sampled,
-    )  # without the time of the answer itself
+    # Subtract the time of the answer itself.
+    narrow, wide, sampled = narrow - one_narrow, wide - one_wide, sampled - one_sampled
     per_entry = max(0.0, wide - narrow) / _ROWS / (_WIDE - _NARROW)
     per_coordinate = max(0.0, one_wide - one_narrow) / (_WIDE - _NARROW)
     per_row = max(0.0, narrow / _ROWS - per_entry * _NARROW)

@@ -58,11 +58,11 @@ class Planted:
         codes = twin.codes(seed, rows)
         units = np.array([max(float(column.std()), 1e-12) for column in design.encoded(codes)])
         raw = Planted(twin, design, seed, signal, units, np.zeros(1), np.ones(1))
-        scores = raw._scores(codes)
+        scores = raw.scores(codes)
         scaled = replace(raw, center=scores.mean(axis=0), spread=np.maximum(scores.std(axis=0), 1e-12))
         if not classes:
             return scaled
-        scores = scaled._scores(codes)
+        scores = scaled.scores(codes)
         shares = scaled._shares()
         target_accuracy, low, high = shares.max() + signal * (1 - shares.max()), 0.0, _STRONGEST
         for _ in range(_HALVINGS):
@@ -73,7 +73,7 @@ class Planted:
 
     def targets(self, codes: Floats, rows: range) -> Floats:
         """Return y of these rows, in the form that a method takes."""
-        scores, column = self._scores(codes), self.design.target_position
+        scores, column = self.scores(codes), self.design.target_position
         if not self.offsets:
             noise = ndtri(uniform(self.seed, "noise", rows))
             latent = np.sqrt(self.signal) * scores[:, 0] + np.sqrt(1 - self.signal) * noise
@@ -86,16 +86,15 @@ class Planted:
         y = likeliest.astype(float)
         return y if self.design.positive is None else 2.0 * y - 1.0
 
-    def _scores(self, codes: Floats) -> Floats:
+    def scores(self, codes: Floats) -> Floats:
         """Return the scores, (rows, classes), or one column for a number."""
         count = len(self.design.classes or (0,))
         raw: Floats = np.zeros((len(codes), count))
         columns = self.design.encoded(codes)
         features = zip(self.design.features, columns, self.design.widths, self.units, strict=True)
         for feature, column, width, unit in features:
-            effects = ndtri(uniform(self.seed, f"effects of {feature.name}", range(width * count))).reshape(
-                width, count
-            )
+            drawn = uniform(self.seed, f"effects of {feature.name}", range(width * count))
+            effects = ndtri(drawn).reshape(width, count)
             raw = raw + (effects[column.astype(int)] if width > 1 else column[:, None] / unit * effects)
         scores: Floats = (raw - self.center) / self.spread
         return scores

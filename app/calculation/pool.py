@@ -57,11 +57,11 @@ class Pool:
         self._cache = Recent[Answer](_MOST_CACHED)
         self._flights: dict[str, _Flight] = {}
 
-    def check(self, who: str) -> None:
-        """Raise `ApiError` if `who` may not begin another calculation; a cheap check before the body is read."""
-        self._concurrency.check(who)
+    def check(self, caller: str) -> None:
+        """Raise `ApiError` if the caller may not begin another calculation; a cheap check before the body is read."""
+        self._concurrency.check(caller)
 
-    async def answer(self, who: str, question: Question) -> Answer:
+    async def answer(self, caller: str, question: Question) -> Answer:
         """Return the answer, calculated once for all callers that wait, and cancelled when all of them have left.
 
         Raises
@@ -78,9 +78,9 @@ class Pool:
             return cached
         flight = self._flights.get(key)
         if flight is None:
-            self._concurrency.take(who)
-            flight = self._flights[key] = _Flight(asyncio.create_task(self._calculate(who, text, key)))
-            flight.task.add_done_callback(lambda _: self._concurrency.leave(who))
+            self._concurrency.take(caller)
+            flight = self._flights[key] = _Flight(asyncio.create_task(self._calculate(caller, text, key)))
+            flight.task.add_done_callback(lambda _: self._concurrency.leave(caller))
         flight.waiting += 1
         try:
             return await asyncio.shield(flight.task)
@@ -95,8 +95,8 @@ class Pool:
                 if self._flights.get(key) is flight:
                     del self._flights[key]
 
-    async def _calculate(self, who: str, text: bytes, key: str) -> Answer:
-        async with self._turns.slot(who):
+    async def _calculate(self, caller: str, text: bytes, key: str) -> Answer:
+        async with self._turns.slot(caller):
             began = time.monotonic()
             result = ANSWER.validate_json(await self._ask(text))
             self._priced(time.monotonic() - began)

@@ -21,7 +21,7 @@ from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from app.calculation.pace import pace
-from app.calculation.questions import ANSWER, QUESTION, answer, too_long
+from app.calculation.questions import ANSWER, QUESTION, Answer, Refused, answer
 from app.without import without
 
 WARM = b"w"
@@ -106,7 +106,7 @@ def _child(descriptor: int, work: Work) -> NoReturn:
 
 
 def calculated(limit: bytes, question: bytes) -> bytes:
-    """Return the answer to a question; `too_long` after the limit of CPU seconds."""
+    """Return the answer to a question, which is a refusal after the limit of CPU seconds."""
     seconds = int(limit)
 
     def stop(_signal: int, _frame: object) -> NoReturn:
@@ -115,9 +115,10 @@ def calculated(limit: bytes, question: bytes) -> bytes:
     signal.signal(signal.SIGXCPU, stop)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + _GRACE_SECONDS))
     try:
-        result = answer(QUESTION.validate_json(question))
+        result: Answer = answer(QUESTION.validate_json(question))
     except _OutOfTime:
-        result = too_long(seconds)
+        detail = f"The calculation takes more than {seconds} CPU seconds, the most allowed here."
+        result = Refused("out_of_range", detail)
     return ANSWER.dump_json(result)
 
 

@@ -150,7 +150,7 @@ def answer(question: Question) -> Answer:
         case Price():
             return _answered(question.rule, lambda: _price(question))
         case Forecast():
-            return forecasted(question)
+            return _answered(question.price.rule, lambda: _forecast(question))
         case Recompute():
             return _recompute(question)
         case Calibrate():
@@ -159,11 +159,6 @@ def answer(question: Question) -> Answer:
             return _answered(question.rule, lambda: price_plan(question))
         case PriceRefund():
             return _answered(question.rule, lambda: price_refund(question))
-
-
-def too_long(seconds: int) -> Refused:
-    """Return the answer to a question that exceeds the limit of CPU seconds."""
-    return Refused("out_of_range", f"The calculation takes more than {seconds} CPU seconds, the most allowed here.")
 
 
 def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
@@ -188,12 +183,8 @@ def _price(question: Price) -> Answer:
     return CalculatedPrice(planned, cost, seconds)
 
 
-def forecasted(question: Forecast) -> Answer:
-    """Return the scores of runs of the real method on rows of the twin."""
-    return _answered(question.price.rule, lambda: _forecast(question))
-
-
 def _forecast(question: Forecast) -> Answer:
+    """Return the scores of runs of the real method on rows of the twin."""
     planned, price = {}, question.price
     for epsilon in question.epsilons:
         planned[epsilon] = quote = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
@@ -205,9 +196,8 @@ def _forecast(question: Forecast) -> Answer:
 
 
 def _plan(question: Price) -> solvers.Quote:
-    currency: Currency = (
-        "gaussian" if question.rule.kind == "gdp" else "renyi"
-    )  # mu^2 has no price for a sampled answer
+    # `mu^2`, the currency of gdp, has no price for a sampled answer.
+    currency: Currency = "gaussian" if question.rule.kind == "gdp" else "renyi"
     evaluations = question.most_evaluations
     limits = Limits(evaluations, question.most_answers, evaluations, question.is_apart)
     if isinstance(question.method, Candidates):

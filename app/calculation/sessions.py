@@ -1,5 +1,6 @@
 """Prices of sessions: the cost of a plan, and the refund of the part that was not used."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,17 +64,13 @@ class PricedRefund:
 
 def price_plan(question: PricePlan) -> PricedPlan:
     """Return the price of a plan."""
-    return PricedPlan(_cost(question.rule, question.plan), plan_epsilon(question.plan, question.delta))
+    cost: Cost | None = None
+    with suppress(BudgetExhausted):
+        cost = question.rule.cost(question.plan)
+    return PricedPlan(cost, plan_epsilon(question.plan, question.delta))
 
 
 def price_refund(question: PriceRefund) -> PricedRefund:
     """Return the refund of a session."""
     cost = refund(question.rule, question.cost, question.plan, question.recorded, whole=question.whole)
     return PricedRefund(cost, plan_epsilon(question.plan.recorded(question.recorded), question.delta))
-
-
-def _cost(rule: Filter, plan: SessionPlan) -> Cost | None:
-    try:
-        return rule.cost(plan)
-    except BudgetExhausted:
-        return None

@@ -74,7 +74,7 @@ def forecast(
 def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, Any]) -> AccuracyForecast:
     """Return a forecast computed in this process. The sample is not sent anywhere."""
     from app.http.body import parse_json  # late, as the next: parts of the server
-    from app.quotes.forecasts import here, sampled
+    from app.quotes.forecasts import forecast_locally, read_sample
     from app.settings import Settings
     from app.wire import ForecastRequest
 
@@ -84,8 +84,8 @@ def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, A
         declared = declared.model_copy(update={"budget": budget})
     try:
         body = parse_json(ForecastRequest, json.dumps({"dataset": "here", **request}))
-        rows = None if sample is None else sampled(sample, declared)
-        return here(declared, records, body, Settings(), rows)
+        rows = None if sample is None else read_sample(sample, declared)
+        return forecast_locally(declared, records, body, Settings(), rows)
     except ApiError as error:
         faults = "; ".join(f"{v.where.removeprefix('body.')}: {v.what}" for v in error.violations or ())
         raise Refusal(f"{error.code}: {faults or error.detail}") from None

@@ -21,18 +21,6 @@ _DEFAULT_RETRY_SECONDS = 5
 _RETRY_SECONDS = {"dataset_damaged": 3600, "storage_unavailable": 120}  # conditions that an operator must fix
 
 
-_BY_STATUS = {
-    401: "unauthenticated",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    413: "too_large",
-    415: "unsupported_media_type",
-    422: "invalid_request",
-    503: "not_ready",
-}
-
-
 class ApiError(Exception):
     """Error that is reported to the caller.
 
@@ -83,12 +71,6 @@ class ApiError(Exception):
 
 
 NO_ROUTE = "No route has this path. /docs lists all routes."
-
-
-def of_status(status: int) -> str:
-    """Return the code for an error that Starlette or FastAPI raised with a status only."""
-    return _BY_STATUS.get(status, "invalid_request" if 400 <= status < 500 else "internal")
-
 
 # Error types of pydantic for a number or a length outside its declared bounds.
 _RANGES = frozenset(

@@ -1,24 +1,20 @@
 """Exception handlers that turn errors of routes and of the framework into problem documents."""
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 
-from app.http.errors import MEDIA_TYPE, NO_ROUTE, ApiError, invalid, of_status
+from app.http.errors import MEDIA_TYPE, NO_ROUTE, ApiError, invalid
 from app.http.routing import allowed, own_path, routes
 
 
-def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Response:
+def respond(problem: ApiError) -> Response:
     """Return the problem as a response."""
-    return Response(
-        problem.details().model_dump_json(exclude_none=True),
-        problem.status,
-        {**(headers or {}), **(problem.headers or {})},
-        MEDIA_TYPE,
-    )
+    body = problem.details().model_dump_json(exclude_none=True)
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
@@ -31,8 +27,8 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
     all_routes = tuple(routes(routers))
 
     def framework(_request: Request, error: HTTPException) -> Response:
-        detail = NO_ROUTE if error.status_code == HTTPStatus.NOT_FOUND else None
-        return respond(ApiError(of_status(error.status_code), detail), error.headers)
+        is_unknown_path = error.status_code == HTTPStatus.NOT_FOUND
+        return respond(ApiError("not_found", NO_ROUTE) if is_unknown_path else ApiError("invalid_request"))
 
     for status in range(400, 500):
         app.exception_handler(status)(framework)

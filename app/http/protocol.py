@@ -158,7 +158,7 @@ class BoundedProtocol(H11Protocol):
             headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), "Connection": "close"}
             response = h11.Response(
                 status_code=problem.status,
-                headers=[*headers.items(), *(problem.headers or {}).items()],
+                headers=[*headers.items(), *problem.headers.items()],
                 reason=STATUS_PHRASES[problem.status],
             )
             for event in (response, h11.Data(data=body), h11.EndOfMessage()):

@@ -12,7 +12,7 @@ from app.http.parts import Part
 from app.http.rates import CALLER
 from app.identity import service
 from app.identity.sign_on import SignOn
-from app.identity.store import Principal
+from app.identity.store import Principal as Principal  # routes import it from here
 from app.persistence.session import Database
 from app.settings import Settings
 from purse.wire.tokens import Role, Scope
@@ -91,24 +91,3 @@ async def room(calculations: Calculations, principal: Annotated[Principal, Depen
 
 Room = Annotated[None, Depends(room)]
 """The parameter that comes after a route's principal and before its body, for routes that calculate."""
-
-__all__ = [
-    "Analyst",
-    "Anyone",
-    "Auditor",
-    "Base",
-    "Calculations",
-    "Chosen",
-    "Manager",
-    "Principal",
-    "Quoter",
-    "Reader",
-    "Require",
-    "Room",
-    "SessionHolder",
-    "Steward",
-    "Submitter",
-    "bearer",
-    "caller",
-    "require",
-]

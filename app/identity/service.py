@@ -1,5 +1,6 @@
 """Creation, rotation, listing and revocation of tokens, and the operator's first token."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from app.persistence.files import write_whole
 from app.persistence.session import Database
 from app.settings import Settings
 from purse.wire.base import Page
-from purse.wire.tokens import NewToken, Role, Token, TokenRequest
+from purse.wire.tokens import NewToken, Role, Scope, Token, TokenRequest
 
 TOKEN_FILE = "steward-token"
 _NO_ROLE = (
@@ -55,12 +56,9 @@ def create(database: Database, request: TokenRequest, longest: int | None = None
     if longest is not None and (request.lifetime or 0) > longest:
         message = f"must be at most {longest} seconds, the limit that PURSE_MAX_TOKEN_LIFETIME sets"
         raise invalid_field("body.lifetime", message, "out_of_range")
-    lifetime, secret = request.lifetime or longest, store.draw()
     with database.write(alone="names") as connection:
         now = database.clock.wall()
-        end = None if lifetime is None else stamp(now + lifetime)
-        token = store.add(connection, request.name, request.role, secret, stamp(now), request.scopes, end)
-    return NewToken(**token.model_dump(), token=secret)
+        return _issued(connection, request.name, request.role, now, request.scopes, request.lifetime or longest)
 
 
 def rotate(database: Database, token_id: str, longest: int | None = None) -> NewToken:
@@ -75,15 +73,12 @@ def rotate(database: Database, token_id: str, longest: int | None = None) -> New
     ApiError
         not_found if no valid token has this id.
     """
-    secret = store.draw()
     with database.write(alone="names") as connection:
         old = _require_token(connection, database, token_id)
         now = database.clock.wall()
         lifetime = min((seconds for seconds in (_lifetime(old), longest) if seconds is not None), default=None)
-        end = None if lifetime is None else stamp(now + lifetime)
         store.revoke(connection, token_id, stamp(now))
-        token = store.add(connection, old.name, old.role, secret, stamp(now), old.scopes, end)
-    return NewToken(**token.model_dump(), token=secret)
+        return _issued(connection, old.name, old.role, now, old.scopes, lifetime)
 
 
 def page(database: Database, paging: Paging, name: str | None = None, role: Role | None = None) -> Page[Token]:
@@ -138,9 +133,20 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
 def own(database: Database, name: str, role: Role) -> NewToken:
     """Create a token for the service's own use; the name gets a number if it belongs to another role."""
     with database.write(alone="names") as connection:
-        secret = store.draw()
-        free = store.free_name(connection, name, role)
-        token = store.add(connection, free, role, secret, database.timestamp())
+        return _issued(connection, store.free_name(connection, name, role), role, database.clock.wall())
+
+
+def _issued(
+    connection: sa.Connection,
+    name: str,
+    role: Role,
+    now: float,
+    scopes: Sequence[Scope] | None = None,
+    lifetime: float | None = None,
+) -> NewToken:
+    """Store a token with a new secret, and return both. Raise as `store.add`."""
+    secret, end = store.draw(), None if lifetime is None else stamp(now + lifetime)
+    token = store.add(connection, name, role, secret, stamp(now), scopes, end)
     return NewToken(**token.model_dump(), token=secret)
 
 

@@ -87,9 +87,8 @@ def welcome(connection: sa.Connection, arrival: Arrival, role: Role, at: str) ->
     if identity_id is not None:
         connection.execute(sa.update(identities).where(identities.c.id == identity_id).values(role=role))
         return
-    name = _free(
-        connection, arrival.subject.replace("/", "|"), sa.true()
-    )  # a name may not contain "/", because it is used in paths
+    # A name may not contain "/", because it is used in paths.
+    name = _free(connection, arrival.subject.replace("/", "|"), sa.true())
     identity_id = _create(connection, name, role, at)
     subject = {"issuer": arrival.issuer, "subject": arrival.subject, "identity_id": identity_id}
     connection.execute(sa.insert(subjects).values(**subject))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -86,7 +87,7 @@ def _implied(method: str, route: APIRoute, calls: list[Any]) -> list[str]:
 
 
 def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str], codes: list[str]) -> None:
-    if _ref("HTTPValidationError") in str(operation["responses"].get("422")):
+    if f"{_REF}HTTPValidationError" in str(operation["responses"].get("422")):
         del operation["responses"]["422"]
     for body in (call for call in calls if isinstance(call, JsonBody)):
         content = {"application/json": {"schema": {"$ref": named[body.model]}}}
@@ -135,8 +136,8 @@ def _add(schemas: Schema, models: list[tuple[type[BaseModel], Any]]) -> dict[typ
     If a model accepts more forms than it returns (a bound as a date), its input has a schema of its own, such as
     NumberColumnInput.
     """
-    mapping, definitions = models_json_schema(models, ref_template=_ref("{model}"))
-    inputs = _without_nulls(definitions["$defs"])
+    mapping, definitions = models_json_schema(models, ref_template=f"{_REF}{{model}}")
+    inputs = jsonable_encoder(definitions["$defs"], exclude_none=True)  # FastAPI leaves out null values too
     twice = {name for name, schema in inputs.items() if schemas.get(name, schema) != schema}
     for name, schema in _renamed(inputs, twice).items():
         if name in twice:
@@ -161,17 +162,6 @@ def _renamed(node: Any, twice: Collection[str]) -> Any:
             return node
 
 
-def _without_nulls(node: Any) -> Any:
-    """Return the node without null values, which FastAPI leaves out too."""
-    match node:
-        case dict():
-            return {key: _without_nulls(value) for key, value in node.items() if value is not None}
-        case list():
-            return [_without_nulls(value) for value in node]
-        case _:
-            return node
-
-
 def _stream(paths: Schema) -> None:
     """Remove the schema of event streams: OpenAPI 3.1 cannot describe events (`itemSchema` came with 3.2)."""
     for operations in paths.values():
@@ -179,7 +169,3 @@ def _stream(paths: Schema) -> None:
             for response in operation["responses"].values():
                 if "text/event-stream" in response.get("content", {}):
                     response["content"] = {"text/event-stream": {"schema": {}}}
-
-
-def _ref(name: str) -> str:
-    return _REF + name

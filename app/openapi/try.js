@@ -1,8 +1,8 @@
-// Sends what a form of this page says, and shows the answer as text. Nothing is kept when the page is closed.
+// Sends the request that a form of this page describes, and shows the response as text. The page stores nothing.
 "use strict";
 
 const root = location.pathname.replace(/\/docs\/?$/, "");
-const MOST = 100000; // characters of an answer that are shown
+const MOST_CHARACTERS = 100000; // of a response that is shown
 
 for (const part of document.querySelectorAll("[data-try]")) part.hidden = false;
 for (const form of document.querySelectorAll("form[data-path]")) {
@@ -16,17 +16,18 @@ async function send(form) {
   const shown = form.querySelector("output");
   shown.textContent = "sent ...";
   try {
-    const answer = await fetch(...asked(form));
-    const told = ["Location", "Retry-After", "ETag"].map((name) => [name, answer.headers.get(name)]);
-    const headers = told.filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${value}\n`);
-    const body = pretty(await answer.text()).slice(0, MOST);
+    const answer = await fetch(...requestOf(form));
+    const names = ["Location", "Retry-After", "ETag"].filter((name) => answer.headers.has(name));
+    const headers = names.map((name) => `${name}: ${answer.headers.get(name)}\n`);
+    const body = pretty(await answer.text()).slice(0, MOST_CHARACTERS);
     shown.textContent = `${answer.status}\n${headers.join("")}\n${body}`;
   } catch {
     shown.textContent = "no answer from the server";
   }
 }
 
-function asked(form) {
+/** Return the arguments of `fetch` for a form. */
+function requestOf(form) {
   const headers = {};
   const query = new URLSearchParams();
   let path = form.dataset.path;

@@ -1,6 +1,5 @@
 """Requests to the API in this process, with the visitor's own token: a page can do only what the API allows."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -49,16 +48,16 @@ class Api:
         ----------
         content : `params`, `json`, `content` and `headers` as in httpx
         """
-        answer = await while_connected(self.request, self._sent(method, path, **content))
+        answer = await while_connected(self.request, self._request(method, path, **content))
         return _checked(answer)
 
-    async def passed(self, method: str, path: str) -> httpx.Response:
+    async def forward(self, method: str, path: str) -> httpx.Response:
         """Pass the body of the visitor's request to a route, chunk by chunk."""
         names = (b"content-type", b"content-length")
         headers = dict(pair for pair in self.request.headers.raw if pair[0] in names)
-        return _checked(await self._sent(method, path, content=_chunks(self.request), headers=headers))
+        return _checked(await self._request(method, path, content=self.request.stream(), headers=headers))
 
-    async def _sent(self, method: str, path: str, **content: Any) -> httpx.Response:
+    async def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
         host, port = self.request.client or ("", 0)
         transport = httpx.ASGITransport(self.request.app, raise_app_exceptions=False, client=(host, port))
         headers = {**content.pop("headers", {}), "X-Request-ID": REQUEST.get() or ""}
@@ -70,11 +69,6 @@ class Api:
 def part(name: str) -> str:
     """Return a name as one segment of a path. Dots are encoded, because `..` would lead to another path."""
     return quote(name, safe="").replace(".", "%2E")
-
-
-async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    async for chunk in request.stream():
-        yield chunk
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

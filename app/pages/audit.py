@@ -53,7 +53,7 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
     dataset = await visit.api.get(path)
     keys = await visit.api.get("/v1/keys")
     statements = {"head": head, "keys": keys, "budget": dataset["budget"]}
-    return await visit.page("ledger.html", dataset=dataset, entries=entries_page, said=statements)
+    return await visit.page("ledger.html", dataset=dataset, entries=entries_page, statements=statements)
 
 
 @router.get("/datasets/{dataset_id}/ledger/entries")

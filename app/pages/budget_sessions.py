@@ -31,4 +31,4 @@ async def close(visit: Visiting, session_id: Identifier) -> Response:
 @router.get("/{session_id}/files/receipt")
 async def download(visit: Visiting, session_id: Identifier) -> Response:
     """Return the receipt of an ended session as a file, with the API's bytes."""
-    return await visit.document(f"/v1/sessions/{session_id}/receipt", f"{session_id}.receipt.json")
+    return await visit.download(f"/v1/sessions/{session_id}/receipt", f"{session_id}.receipt.json")

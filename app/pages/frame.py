@@ -19,7 +19,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File
 
 from app.http.body import MAX_BODY_BYTES, read_body
-from app.http.errors import ApiError, invalid
+from app.http.errors import ApiError, invalid, invalid_field
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Principal, bearer, caller
@@ -148,11 +148,11 @@ class Visit:
             return Response(headers={"HX-Redirect": self.root + path})
         return RedirectResponse(self.root + path, 303)
 
-    async def document(self, path: str, name: str) -> Response:
+    async def download(self, path: str, name: str, **query: int) -> Response:
         """Return an answer of the API as a file of this name, with the API's bytes."""
-        answer = await self.api.send("GET", path)
+        answer = await self.api.send("GET", path, params=query)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(answer.content, media_type="application/json", headers=headers)
+        return Response(answer.content, media_type=answer.headers["content-type"], headers=headers)
 
     async def form(self) -> dict[str, str]:
         """Return the fields of a submitted form. Raise `ApiError` if it is too large or repeats a field."""
@@ -183,9 +183,9 @@ def _fields_and_file(content_type: str, body: bytes) -> tuple[dict[str, str], by
     try:
         parse_form({"Content-Type": content_type.encode()}, BytesIO(body), on_field, on_file)
     except (FormParserError, ValueError):
-        raise invalid([{"type": "form", "loc": (), "msg": "is not a form with one file"}], "body") from None
+        raise invalid_field("body", "is not a form with one file") from None
     if len(contents) > 1 or len(fields) > _MAX_FILE_FIELDS:
-        raise invalid([{"type": "form", "loc": (), "msg": "is not a form with one file"}], "body")
+        raise invalid_field("body", "is not a form with one file")
     return fields, contents[0] if contents else b""
 
 
@@ -193,10 +193,10 @@ def _fields(raw: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=_MAX_FIELDS)
     except ValueError:
-        raise invalid([{"type": "form", "loc": (), "msg": "is not a form"}], "body") from None
+        raise invalid_field("body", "is not a form") from None
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise invalid([{"type": "form", "loc": (), "msg": "contains a field twice"}], "body")
+        raise invalid_field("body", "contains a field twice")
     return fields
 
 
@@ -246,14 +246,16 @@ class PageRoute(APIRoute):
 async def _refused(request: Request, error: ApiError) -> Response:
     visit = Visit(request, getattr(request.state, "visitor", None))
     if error.code == "unauthenticated":
-        if session.COOKIE not in request.cookies:  # another site's link shows none, and is not to sign anybody out
+        if (
+            session.COOKIE not in request.cookies
+        ):  # a link of another site sends no cookie, and must not end the session
             return visit.go("/sign-in")
         answer = visit.go("/sign-in?ended=true")
         session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"
     answer = await visit.page(template, error=error)
-    answer.headers.update(error.headers or {})
+    answer.headers.update(error.headers)
     return answer
 
 

@@ -121,11 +121,11 @@ async def download(
     visit: Visiting, job_id: Identifier, name: Literal["model", "statistic", "profile", "evaluation", "receipt"]
 ) -> Response:
     """Return a release or its receipt as a file, with the API's bytes."""
-    return await visit.document(f"/v1/jobs/{job_id}/{name}", f"{job_id}.{name}.json")
+    return await visit.download(f"/v1/jobs/{job_id}/{name}", f"{job_id}.{name}.json")
 
 
 async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
-    """Return what a job's templates show."""
+    """Return the values that a job's templates show."""
     job = await visit.api.get(f"/v1/jobs/{job_id}")
     dataset: dict[str, Any] = {}
     with suppress(ApiError):  # an analyst whose grant was revoked keeps the releases

@@ -111,9 +111,7 @@ async def twin(
     visit: Visiting, dataset_id: Identifier, rows: Annotated[int, Query(ge=1, le=MOST_TWIN_ROWS)] = 1000
 ) -> Response:
     """Return synthetic rows as a CSV file."""
-    answer = await visit.api.send("GET", f"/v1/datasets/{dataset_id}/twin", params={"rows": rows})
-    headers = {"Content-Disposition": f'attachment; filename="{dataset_id}.synthetic.csv"'}
-    return Response(answer.content, media_type=answer.headers["content-type"], headers=headers)
+    return await visit.download(f"/v1/datasets/{dataset_id}/twin", f"{dataset_id}.synthetic.csv", rows=rows)
 
 
 def _event(values: dict[str, str]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Grants and allotments of a dataset, for stewards."""
 
-from typing import Any
-
 from fastapi import Response
 
 from app.http.errors import ApiError
@@ -25,37 +23,38 @@ async def show(visit: Visiting, dataset_id: Identifier) -> Response:
 @router.post("/grants")
 async def grant(visit: Visiting, dataset_id: Identifier) -> Response:
     """Grant the dataset to an analyst, who can then see it and spend its budget."""
-    values = await visit.form()
-    return await _change(visit, dataset_id, values, "PUT", f"grants/{part(values.get('analyst', ''))}")
+    return await _change(visit, dataset_id, "PUT", "grants")
 
 
 @router.post("/grants/revoke")
 async def revoke(visit: Visiting, dataset_id: Identifier) -> Response:
     """Revoke a grant."""
-    values = await visit.form()
-    return await _change(visit, dataset_id, values, "DELETE", f"grants/{part(values.get('analyst', ''))}")
+    return await _change(visit, dataset_id, "DELETE", "grants")
 
 
 @router.post("/allotments")
 async def allot(visit: Visiting, dataset_id: Identifier) -> Response:
     """Limit what all jobs of an analyst may spend together."""
-    values = await visit.form()
-    limits = document(visit.forms.fields("AllotmentRequest", values, {}))
-    return await _change(visit, dataset_id, values, "PUT", f"allotments/{part(values.get('analyst', ''))}", json=limits)
+    return await _change(visit, dataset_id, "PUT", "allotments", schema="AllotmentRequest")
 
 
 @router.post("/allotments/revoke")
 async def remove_allotment(visit: Visiting, dataset_id: Identifier) -> Response:
     """Remove an analyst's limit."""
+    return await _change(visit, dataset_id, "DELETE", "allotments")
+
+
+async def _change(visit: Visit, dataset_id: str, method: str, kind: str, schema: str | None = None) -> Response:
+    """Send the change for the form's analyst to the API, and return the page with the reason if the API rejects it.
+
+    Parameters
+    ----------
+    schema : schema of the request's body, which the form fills in; None without a body
+    """
     values = await visit.form()
-    return await _change(visit, dataset_id, values, "DELETE", f"allotments/{part(values.get('analyst', ''))}")
-
-
-async def _change(
-    visit: Visit, dataset_id: str, values: dict[str, str], method: str, path: str, **body: Any
-) -> Response:
-    """Send a change to the API, and return the page with the reason if the API rejects it."""
-    error = await visit.rejection(method, f"/v1/datasets/{dataset_id}/{path}", **body)
+    path = f"/v1/datasets/{dataset_id}/{kind}/{part(values.get('analyst', ''))}"
+    body = {} if schema is None else {"json": document(visit.forms.fields(schema, values, {}))}
+    error = await visit.rejection(method, path, **body)
     if error is not None:
         return await _page(visit, dataset_id, values, error)
     return visit.go(f"/datasets/{dataset_id}/people")

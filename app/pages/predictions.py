@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import Response
 
@@ -23,7 +23,6 @@ from purse.wire.problems import Violation
 MAX_FORM_FIELDS = 60
 MAX_FILE_BYTES = 2**20  # as of other bodies, because reading a file takes the server's time
 _FORMATS = {"comma": Dialect(), "semicolon": Dialect(delimiter=";", decimal=","), "tab": Dialect(delimiter="\t")}
-Format = Literal["comma", "semicolon", "tab"]
 
 router = page_router("/jobs/{job_id}/predictions")
 
@@ -79,11 +78,7 @@ def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:
     pairs = list(zip(model.row_columns, texts, strict=True))
     unreadable = [index for index, (column, text) in enumerate(pairs) if text and not _is_readable(column, text)]
     if unreadable:
-        return {
-            "wrong": {index: model.row_columns[index].name for index in unreadable},
-            "predicted": {},
-            "unsupported": [],
-        }
+        return {"wrong": {index: model.row_columns[index].name for index in unreadable}}
     row = {column.name: text for column, text in pairs}
     [prediction] = model.predict([row]).tolist()
     unsupported = model.unsupported_categories

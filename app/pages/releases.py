@@ -18,7 +18,7 @@ from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 
 MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
-MOST_OF_PAGE = 5000  # cells: no further table is begun after so many
+MOST_OF_PAGE = 5000  # cells of a page, after which no further table is shown
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
 _DARKEST_SHADE = 0.5  # text on it stays readable
 _number = partial(words.number, digits=3)  # of a cell that is not a count
@@ -82,15 +82,15 @@ class Table:
         most_rows = min(MOST_ROWS, MOST_CELLS // columns)
         rows = [row[:columns] for row in table.rows[:most_rows]]
         return cls(
-            table.caption,
-            table.note,
-            tuple(table.headings[:columns]),
-            tuple(tuple(written(cell, _number) for cell in row) for row in rows),
-            _bars(replace(table, rows=rows)) if table.look == "bars" else (),
-            _shades([row[1:] for row in rows]) if table.look == "heat" else (),
-            charts.of_table(table),
-            max(len(table.rows) - most_rows, 0),
-            len(table.headings) - columns,
+            caption=table.caption,
+            note=table.note,
+            heads=tuple(table.headings[:columns]),
+            rows=tuple(tuple(written(cell, _number) for cell in row) for row in rows),
+            bars=_bars(replace(table, rows=rows)) if table.look == "bars" else (),
+            shades=_shades([row[1:] for row in rows]) if table.look == "heat" else (),
+            chart=charts.of_table(table),
+            left_out=max(len(table.rows) - most_rows, 0),
+            columns_left_out=len(table.headings) - columns,
         )
 
 
@@ -102,7 +102,7 @@ class View:
     ----------
     release : the document; None if there is none, or it is too large to be read for a page
     tables : the first of its tables
-    is_all : whether there are no others
+    is_all : whether these are all tables of the release
     """
 
     release: Release | None = None

@@ -16,7 +16,7 @@ from app.http.routing import own_path
 
 PREFIX = "/pages"
 COOKIE = "purse_session"
-_LED = ":"  # precedes a token of the provider; a quoted token never contains it
+_PROVIDER_MARK = ":"  # precedes a token of the provider; a quoted token never contains it
 SECONDS = 8 * 3600  # longest duration of a session
 _ATTEMPT, _ATTEMPT_SECONDS = "purse_sign_on", 600  # while the visitor is at the provider
 MOST_COOKIE_BYTES = 4000  # every browser stores a cookie of this length
@@ -66,12 +66,12 @@ def is_page(path: str) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-def begin(request: Request, response: Response, token: str, is_led: bool = False) -> None:
+def begin(request: Request, response: Response, token: str, is_from_provider: bool = False) -> None:
     """Store the token in a cookie of this browser, until the browser is closed or `SECONDS` have passed.
 
     Parameters
     ----------
-    is_led : whether the token comes from the sign-on provider; signing out then includes the provider
+    is_from_provider : whether the token comes from the sign-on provider; signing out then includes the provider
 
     Raises
     ------
@@ -80,7 +80,7 @@ def begin(request: Request, response: Response, token: str, is_led: bool = False
     """
     if not _is_sendable(token):
         raise ApiError("unauthenticated")
-    value = (_LED if is_led else "") + quote(token, safe="")
+    value = (_PROVIDER_MARK if is_from_provider else "") + quote(token, safe="")
     if len(value) > MOST_COOKIE_BYTES:
         raise ApiError("too_large", "This token is too long for a browser's cookie. Use the API or the commands.")
     _set(request, response, value, SECONDS)
@@ -91,9 +91,9 @@ def end(request: Request, response: Response) -> None:
     _set(request, response, "", 0)
 
 
-def is_led(request: Request) -> bool:
+def is_from_provider(request: Request) -> bool:
     """Return whether the token of this browser comes from the sign-on provider."""
-    return _kept(request.scope, COOKIE).startswith(_LED)
+    return _cookie(request.scope, COOKIE).startswith(_PROVIDER_MARK)
 
 
 def remember(request: Request, response: Response, number: str) -> None:
@@ -103,7 +103,7 @@ def remember(request: Request, response: Response, number: str) -> None:
 
 def remembered(request: Request) -> str:
     """Return the number of this browser's sign-on attempt; empty without one."""
-    return _kept(request.scope, _ATTEMPT)
+    return _cookie(request.scope, _ATTEMPT)
 
 
 def forget(request: Request, response: Response) -> None:
@@ -120,7 +120,8 @@ def _set(
     below: str = "",
     sent: Literal["strict", "lax"] = "strict",
 ) -> None:
-    # Behind a proxy that is not trusted, the request's URL may say http. The browser's and the operator's URLs tell.
+    # Behind a proxy that is not trusted, the request's URL may begin with http although the browser uses https. The
+    # browser's Origin and the operator's setting state https then.
     chosen = request.app.state.services.settings.oidc_redirect or ""
     urls = (str(request.url), request.headers.get("origin", ""), chosen)
     response.set_cookie(
@@ -135,11 +136,11 @@ def _set(
 
 
 def _token(scope: Scope) -> bytes | None:
-    token = unquote(_kept(scope, COOKIE).removeprefix(_LED))
+    token = unquote(_cookie(scope, COOKIE).removeprefix(_PROVIDER_MARK))
     return token.encode() if _is_sendable(token) else None
 
 
-def _kept(scope: Scope, cookie: str) -> str:
+def _cookie(scope: Scope, cookie: str) -> str:
     """Return the cookie's value; empty if there are two, because a neighboring site may have set one of them."""
     cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
     mine = [value for name, _, value in (pair.strip().partition("=") for pair in cookies) if name == cookie]

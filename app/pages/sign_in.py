@@ -26,14 +26,14 @@ ProviderParameter = Annotated[str, Query(max_length=4096)]
 @router.get("/sign-in")
 async def sign_in(visit: Passing, ended: bool = False) -> Response:
     """Return the form for a token, with a note if the former token has ended."""
-    return await _asked(visit, ended=ended)
+    return await _form(visit, ended=ended)
 
 
 @router.post("/sign-in")
 async def signed_in(visit: Passing) -> Response:
     """Store the token in a cookie if it is valid."""
     token = (await visit.form()).get("token", "").strip()
-    return await _entered(visit, visit.go(""), token)
+    return await _begin_session(visit, visit.go(""), token)
 
 
 @router.get("/sign-in/provider")
@@ -56,9 +56,9 @@ async def come_back(
     try:
         attempt = Attempt(session.remembered(visit.request))
         token = await _flow(visit).token(attempt, state, code, iss, address(visit.request.scope))
-        answer = await _entered(visit, await visit.page("signed_in.html"), token, is_led=True)
+        answer = await _begin_session(visit, await visit.page("signed_in.html"), token, is_from_provider=True)
     except ApiError as error:
-        answer = await _asked(visit, error)
+        answer = await _form(visit, error)
     session.forget(visit.request, answer)
     return answer
 
@@ -70,34 +70,32 @@ async def signed_out(visit: Passing) -> Response:
     The page continues by itself: the response to a form may not redirect to another site.
     """
     services = visit.request.app.state.services
-    is_led = services.settings.oidc_redirect is not None and session.is_led(visit.request)
-    there = _flow(visit).exit() if is_led else None
-    if there is None:
+    is_from_provider = services.settings.oidc_redirect is not None and session.is_from_provider(visit.request)
+    sign_out = _flow(visit).exit() if is_from_provider else None
+    if sign_out is None:
         answer = visit.go("/sign-in")
     else:
-        answer = await visit.page("signed_out.html", there=there, provider=urlsplit(there).hostname)
+        answer = await visit.page("signed_out.html", sign_out=sign_out, provider=urlsplit(sign_out).hostname)
     session.end(visit.request, answer)
     return answer
 
 
-async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = False) -> Response:
+async def _begin_session(visit: Visit, answer: Response, token: str, is_from_provider: bool = False) -> Response:
     """Return the response that begins the session, or the form with the reason why the token is rejected."""
     try:
-        session.begin(visit.request, answer, token, is_led)
+        session.begin(visit.request, answer, token, is_from_provider)
         await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1, columns="false")
     except ApiError as error:
-        return await _asked(visit, error)
+        return await _form(visit, error)
     return answer
 
 
-async def _asked(visit: Visit, refused: ApiError | None = None, *, ended: bool = False) -> Response:
-    """Return the page with the form for a token."""
+async def _form(visit: Visit, error: ApiError | None = None, *, ended: bool = False) -> Response:
+    """Return the page with the form for a token, and the reason if a token was rejected."""
     chosen = visit.request.app.state.services.settings
     provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
-    if refused is None:
-        return await visit.page("sign_in.html", refused=None, ended=ended, provider=provider)
-    answer = await visit.page("sign_in.html", refused.status, refused=refused.details(), ended=False, provider=provider)
-    answer.headers.update(refused.headers)
+    answer = await visit.page("sign_in.html", error=error, ended=ended, provider=provider)
+    answer.headers.update({} if error is None else error.headers)
     return answer
 
 

@@ -129,9 +129,11 @@ async def editor(visit: Visiting) -> Response:
     pasted = values.pop("spec", "")
     if step == "paste":
         editor_or_reason = await in_turn(_pasted, visit, pasted)
-        if isinstance(editor_or_reason, str):
-            return await _noted(visit, editor_or_reason)
-        return await editor_or_reason.page(visit, "editor.html")
+        if isinstance(editor_or_reason, Editor):
+            return await editor_or_reason.page(visit, "editor.html")
+        answer = await visit.page("note.html", note=editor_or_reason)
+        answer.headers.update({"HX-Retarget": "#note", "HX-Reswap": "innerHTML"})
+        return answer
     if step == "header":
         header, types, former = (values.pop(name, "").split("\n") for name in ("header", "types", "former"))
         values = _with_header(values, dict(zip(header, types, strict=False)), {"", *former} - set(header))
@@ -146,7 +148,7 @@ async def editor(visit: Visiting) -> Response:
 @router.post("")
 async def upload(visit: Visiting) -> Response:
     """Pass the visitor's body to the API as it arrives, and show the report."""
-    registered = (await visit.api.passed("POST", "/v1/datasets")).json()
+    registered = (await visit.api.forward("POST", "/v1/datasets")).json()
     report = FileReport.model_validate_json(json.dumps(registered["report"]))
     return await visit.page("uploaded.html", 201, dataset=registered, report=report)
 
@@ -176,7 +178,7 @@ def _dialect(spec: dict[str, Any]) -> Dialect:
 
 
 def _as_written(fields: Sequence[Field], column: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
-    """Return a column with each bound as text if its digits mean another number in the dialect: it is then refused."""
+    """Return a column in which a bound stays text if the dialect reads another number, so that the API rejects it."""
     written = {field.label: field.value for field in fields if field.label in BOUNDS}
     readings = {bound: dialect.number(text) for bound, text in written.items()}
     ambiguous = {b for b, number in readings.items() if math.isfinite(number) and number != column.get(b)}
@@ -203,12 +205,6 @@ def _pasted(visit: Visit, text: str) -> Editor | str:
 def _by_label(group: Field) -> dict[str, Field]:
     """Return the fields of a group by their labels; no field of an optional group is marked as required."""
     return {part.label: replace(part, required=part.required and group.required) for part in group.parts}
-
-
-async def _noted(visit: Visit, why: str) -> HTMLResponse:
-    answer = await visit.page("note.html", note=why)
-    answer.headers.update({"HX-Retarget": "#note", "HX-Reswap": "innerHTML"})
-    return answer
 
 
 def _column_names(values: dict[str, str]) -> list[str]:

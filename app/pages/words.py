@@ -10,7 +10,7 @@ from purse.tables import exact_date
 
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
 _MILLION, _BILLION = 1e6, 1e9
-_SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
+_SHORTEST_SECONDS = 0.1  # all shorter durations have one text
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""
@@ -60,7 +60,8 @@ def number(value: float | None, digits: int = 4) -> str:
     if 10**digits <= abs(value) < _LARGEST_WHOLE:
         return f"{value:,.0f}"
     if 1e-6 <= abs(value) < 1e-4:  # 0.000001: Python writes 1e-06
-        return _positional(value, digits)
+        decimals = digits - 1 - math.floor(math.log10(abs(value)))
+        return f"{value:.{decimals}f}".rstrip("0")
     return re.sub(r"e([+-])0", r"e\1", f"{value:,.{digits}g}")
 
 
@@ -147,9 +148,3 @@ def bounds(column: Mapping[str, Any]) -> str:
 
 def _exact(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and abs(value) < _LARGEST_WHOLE else f"{value:,}"
-
-
-def _positional(value: float, digits: int) -> str:
-    """Return a small number without an exponent."""
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{value:.{decimals}f}".rstrip("0")

@@ -11,7 +11,7 @@ from accounting.records.events import Opened
 from accounting.records.ledger import advance
 from app.calculation.forecasts import TEST_ROWS, Forecasted, Scored
 from app.calculation.pool import Pool, accepted
-from app.calculation.questions import Answer, Forecast, forecasted
+from app.calculation.questions import Answer, Forecast, answer
 from app.datasets import twins
 from app.datasets.service import opened
 from app.datasets.store import DatasetRow
@@ -63,11 +63,11 @@ async def forecast(
 async def _forecast(
     base: Database, chosen: Settings, calculations: Pool, principal: Principal, body: ForecastRequest
 ) -> AccuracyForecast:
-    question, by, dataset_id = await in_turn(_read, base, chosen, principal, body)
-    return _forecast_of(question, await calculations.answer(principal.id, question), body, by, dataset_id)
+    question, source, dataset_id = await in_turn(_read, base, chosen, principal, body)
+    return _forecast_of(question, await calculations.answer(principal.id, question), body, source, dataset_id)
 
 
-def here(
+def forecast_locally(
     spec: DatasetSpec, records: int, body: ForecastRequest, chosen: Settings, drawn: Sample | Twin | None = None
 ) -> AccuracyForecast:
     """Return the forecast without a server, for declared data with so many records. Raise as the route does.
@@ -80,13 +80,13 @@ def here(
     state, _ = advance(None, event, "now")
     row = DatasetRow(body.dataset, body.dataset, spec.name, records, spec.settled(), "", state, "now")
     sample = drawn if isinstance(drawn, Sample) else None
-    by: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
+    source: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
     twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect, sample)
     question = _question(requests.read(row, body.job, chosen), twin, body)
-    return _forecast_of(question, forecasted(question), body, by)
+    return _forecast_of(question, answer(question), body, source)
 
 
-def sampled(file: Path, spec: DatasetSpec) -> Sample:
+def read_sample(file: Path, spec: DatasetSpec) -> Sample:
     """Read a public file by the dataset's declaration. Raise as an upload does."""
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
@@ -99,8 +99,8 @@ def _read(
 ) -> tuple[Forecast, TwinSource, str]:
     requested = service.read(base, chosen, principal, body.job)
     with base.read() as connection:
-        twin, by = twins.of(connection, requested.dataset, body.source, "body.source")
-    return _question(requested, twin, body), by, requested.dataset.id
+        twin, source = twins.of(connection, requested.dataset, body.source, "body.source")
+    return _question(requested, twin, body), source, requested.dataset.id
 
 
 def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Forecast:
@@ -121,7 +121,7 @@ def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Fore
 
 
 def _forecast_of(
-    question: Forecast, answer: Answer, body: ForecastRequest, by: TwinSource, dataset_id: str | None = None
+    question: Forecast, answer: Answer, body: ForecastRequest, source: TwinSource, dataset_id: str | None = None
 ) -> AccuracyForecast:
     """Return the answer with its spreads and the statements that it rests on."""
     numbers = accepted(answer, Forecasted)
@@ -130,8 +130,8 @@ def _forecast_of(
         dataset=dataset_id,
         target=body.target,
         measure="accuracy" if is_class else "r2",
-        source=by,
-        signal=None if by == "sample" else question.signal,
+        source=source,
+        signal=None if source == "sample" else question.signal,
         delta=question.price.privacy.delta,
         records=problem.n,
         twin_records=numbers.records,
@@ -142,7 +142,7 @@ def _forecast_of(
         constant=numbers.constant,
         optimum=numbers.optimum,
         wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, numbers.at)),
-        rests_on=list(_rests_on(question, numbers, by)),
+        rests_on=list(_rests_on(question, numbers, source)),
     )
 
 
@@ -172,10 +172,10 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median, low=low, high=high)
 
 
-def _rests_on(question: Forecast, answer: Forecasted, by: TwinSource) -> list[str]:
+def _rests_on(question: Forecast, answer: Forecasted, source: TwinSource) -> list[str]:
     problem = question.price.problem
-    statements = [_BASES[by]]
-    if by != "sample":
+    statements = [_BASES[source]]
+    if source != "sample":
         statements.append(
             "No public fact describes how the target depends on the other columns. A linear relation of strength "
             f"{question.signal:g} was assumed. If the relation is weaker in the data, the model is worse."

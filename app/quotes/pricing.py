@@ -54,7 +54,7 @@ _TOO_LONG = "The receipt states everything that runs, and would be too long to s
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A request with its plan and cost. Only the state of the ledger is still open.
+    """A request with its plan and cost. Whether the ledger admits the cost is still open.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ _MOST_COLUMNS = 3  # that a title names
 
 
 def title(request: Requested, design: Design | Table) -> str:
-    """Return what a job computes, such as `Model of income` or `Counts of age and sex`."""
+    """Return the title of a job, such as `Model of income` or `Counts of age and sex`."""
     if isinstance(request, StatisticRequest):
         columns = request.by or request.columns
         kind = _STATISTICS.get(request.method.name)

@@ -26,13 +26,13 @@ def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | R
     counted, design = _counted(spec, answers), spec.design
     assert isinstance(design, Design)
     assert isinstance(spec.method, Evaluation)
-    noise_std = counted.places * counted.std
+    noise_std = counted.slots * counted.std
     if not isinstance(design.target, CategoryColumn):
-        return _residuals(spec.method, design, counted), noise_std
+        return residuals(spec.method, design, counted), noise_std
     classes = list(design.classes or ())
     if design.outputs > 1:
-        return _many(classes, counted), noise_std
-    return _two(spec.method.bins, classes, counted, isinstance(spec.problem.loss, Logistic)), noise_std
+        return many_classes(classes, counted), noise_std
+    return two_classes(spec.method.bins, classes, counted, isinstance(spec.problem.loss, Logistic)), noise_std
 
 
 def widths(spec: JobSpec) -> Widths:
@@ -47,7 +47,7 @@ def widths(spec: JobSpec) -> Widths:
     assert isinstance(design, Design)
     cells = method.size(problem)
     counted = _counted(spec, np.full(cells, problem.n / cells))
-    interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * counted.places * counted.std, "exact")]
+    interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * counted.slots * counted.std, "exact")]
     is_bounded = design.outputs == 1 and not problem.unit.is_person
     for name, each in _measures(spec, method, design, counted).items():
         basis: Basis = "worst_case" if is_bounded and name == "accuracy" else "typical"
@@ -58,12 +58,12 @@ def widths(spec: JobSpec) -> Widths:
 def _measures(spec: JobSpec, method: Evaluation, design: Design, counted: Counted) -> dict[str, Measured]:
     """Return the measures of a result by name, those of two classes at the threshold 1/2."""
     if not isinstance(design.target, CategoryColumn):
-        errors = _residuals(method, design, counted)
+        errors = residuals(method, design, counted)
         return {"mean_squared_error": errors.mean_squared_error, "mean_absolute_error": errors.mean_absolute_error}
     if design.outputs > 1:
-        classes = _many(list(design.classes or ()), counted)
+        classes = many_classes(list(design.classes or ()), counted)
         return {"accuracy": classes.accuracy, "recall": classes.recall[0]}
-    middle = _threshold(counted, method.bins, method.bins // 2, 0.5)
+    middle = threshold_measures(counted, method.bins, method.bins // 2, 0.5)
     measures = {"accuracy": middle.accuracy, "auc": counted.auc(method.bins)}
     if isinstance(spec.problem.loss, Logistic):
         measures["log_loss"] = _log_loss(counted, np.linspace(0.0, 1.0, method.bins + 1))
@@ -77,9 +77,10 @@ def _counted(spec: JobSpec, answers: Floats) -> Counted:
     return Counted(answers, std, None if problem.unit.is_person else problem.n, problem.unit.slots)
 
 
-def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) -> TwoClasses:
+def two_classes(bins: int, classes: list[str], counted: Counted, is_probability: bool) -> TwoClasses:
+    """Return the result for two classes: of negatives by bin of the score, then of positives."""
     edges = np.linspace(0.0, 1.0, bins + 1)
-    thresholds = [_threshold(counted, bins, at, float(edges[at])) for at in range(1, bins)]
+    thresholds = [threshold_measures(counted, bins, at, float(edges[at])) for at in range(1, bins)]
     return TwoClasses(
         name="two_classes",
         classes=classes,
@@ -93,7 +94,8 @@ def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) 
     )
 
 
-def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Threshold:
+def threshold_measures(counted: Counted, bins: int, at: int, threshold: float) -> Threshold:
+    """Return the measures if the records in bin `at` and above, whose edge is the threshold, are called positive."""
     above = (np.arange(bins) >= at).astype(float)
     everywhere = np.ones(bins)
     nowhere = np.zeros(bins)
@@ -114,10 +116,10 @@ def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Thresh
 
 
 def _log_loss(counted: Counted, edges: Floats) -> Measured:
-    return counted.mean(_losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP)))
+    return counted.mean(losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP)))
 
 
-def _losses(edges: Floats) -> Weights:
+def losses(edges: Floats) -> Weights:
     """Return the loss -ln(clipped probability of the true class): of negatives by bin, then of positives."""
     low = np.clip(edges[:-1], CLAMP, 1 - CLAMP)
     high = np.clip(edges[1:], CLAMP, 1 - CLAMP)
@@ -140,7 +142,7 @@ def _calibration(counted: Counted, edges: Floats) -> list[CalibrationBin]:
     return calibration
 
 
-def _many(classes: list[str], counted: Counted) -> ManyClasses:
+def many_classes(classes: list[str], counted: Counted) -> ManyClasses:
     """Return the result for more than two classes. Correct predictions are on the diagonal."""
     k = len(classes)
     right = np.eye(k)
@@ -154,7 +156,8 @@ def _many(classes: list[str], counted: Counted) -> ManyClasses:
     )
 
 
-def _residuals(method: Evaluation, design: Design, counted: Counted) -> Residuals:
+def residuals(method: Evaluation, design: Design, counted: Counted) -> Residuals:
+    """Return the result for a number, from the counts of residuals by bin."""
     assert isinstance(design.target, NumberColumn)
     _, half = design.target.middle_and_half
     edges = half * np.linspace(-method.clip, method.clip, method.bins + 1)

@@ -94,10 +94,9 @@ def mean_widths(columns: Sequence[Column], std: float, rows: Rows) -> Widths:
     widths = []
     for column in columns:
         if isinstance(column, CategoryColumn):
-            ends = interval(np.clip(rows.around(0.5, std), 0.0, 1.0))
+            answer, ends = "share", interval(np.clip(rows.around(0.5, std), 0.0, 1.0))
         else:
-            ends = mean_of(column, rows.around(sum(column.code_range) / 2, std))
-        answer = "share" if isinstance(column, CategoryColumn) else "mean"
+            answer, ends = "mean", mean_of(column, rows.around(sum(column.code_range) / 2, std))
         widths.append(IntervalWidth.of(answer, column.name, ends.high - ends.low, basis))
     return widths
 
@@ -151,5 +150,6 @@ def _known_counts(
 
 
 def interval(ends: NDArray[np.float64]) -> Interval:
+    """Return the interval of a value and its lower and upper end."""
     value, low, high = ends.tolist()
     return Interval(value=value, low=low, high=high)

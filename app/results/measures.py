@@ -10,6 +10,7 @@ interval holds all t with T(t)^2 <= z^2 V(t), z = 1.96: a quadratic inequality. 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,34 +30,19 @@ class Weights(NamedTuple):
     middle: Floats
     largest: Floats
 
-    @staticmethod
-    def exact(values: Floats) -> "Weights":
-        """Return the weights of cells whose records all contribute the same."""
-        return Weights(values, values, values)
+
+def quadratic(a: Floats, b: Floats, weights: Floats | float = 1.0) -> Floats:
+    """Return the coefficients of 1, t and t^2 in the weighted sum of (a - t b)^2."""
+    return np.array([(weights * a * a).sum(), -2 * (weights * a * b).sum(), (weights * b * b).sum()])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Quadratic:
-    """q(t) = constant + linear t + square t^2."""
+class Quotient(NamedTuple):
+    """A quotient a.c / b.c of counts c, with the coefficients of V(t): of the noise alone, and with the sampling."""
 
-    constant: float
-    linear: float
-    square: float
-
-    @staticmethod
-    def of(a: Floats, b: Floats, weights: Floats | float = 1.0) -> "Quadratic":
-        """Return the weighted sum of (a - t b)^2."""
-        return Quadratic(
-            float((weights * a * a).sum()), -2 * float((weights * a * b).sum()), float((weights * b * b).sum())
-        )
-
-    def plus(self, other: "Quadratic", times: float = 1.0) -> "Quadratic":
-        """Return q + times * other."""
-        return Quadratic(
-            self.constant + times * other.constant,
-            self.linear + times * other.linear,
-            self.square + times * other.square,
-        )
+    numerator: float
+    denominator: float
+    noise: Floats
+    variance: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,18 +54,18 @@ class Counted:
     cells : the released counts
     std : of the noise of each count
     n : their sum, if it is public
-    places : k, because a row adds 1/k: a person has at most k rows, which add at most 1 together
+    slots : k, because a row adds 1/k: a person has at most k rows, which add at most 1 together
     """
 
     cells: Floats
     std: float
     n: int | None
-    places: int = 1
+    slots: int = 1
 
     @property
     def released(self) -> Floats:
         """The number of rows in each cell, as released."""
-        return self.places * self.cells
+        return self.slots * self.cells
 
     @property
     def settled(self) -> Floats:
@@ -88,90 +74,87 @@ class Counted:
 
     def rows(self, cells: Floats) -> float:
         """Return the number of rows in some cells together."""
-        return self.places * float(cells @ self.settled)
+        return self.slots * float(cells @ self.settled)
 
     def share(self, part: Floats, whole: Floats) -> Measured:
         """Return the share of the records of `whole` that are in `part`, both 0/1. Sampling adds t (1 - t) b.H."""
-        under = max(0.0, float(whole @ self.settled))
-        return self._measured(Weights.exact(part), whole, Quadratic(0.0, under, -under), (0.0, 1.0))
+        denominator = max(0.0, float(whole @ self.settled))
+        sampling = np.array([0.0, denominator, -denominator])
+        return _measured([self._quotient(part, whole, sampling)] * 3, (0.0, 1.0))
 
     def mean(self, weights: Weights, ends: tuple[float, float]) -> Measured:
         """Return the mean of the weights over all records; it lies between these ends."""
         whole = np.ones(len(self.cells))
         contributions = np.maximum(self.settled, 0.0)
-        return self._measured(weights, whole, None, ends, contributions)
+        quotients = [self._quotient(part, whole, quadratic(part, whole, contributions)) for part in weights]
+        return _measured(quotients, ends)
 
     def auc(self, bins: int) -> Measured:
         """Return P(score of a positive > score of a negative); ties in a bin count half.
 
         The cells are the negatives by bin, then the positives.
         T(t) = sum over i, j of p_i (K_ij - t) n_j; to first order a positive in bin i adds (K n)_i - t N, a negative
-        (K' p)_j - t P. Computed from the noisy counts, their squares hold the noise's second order too, and more.
+        (K' p)_j - t P. The squares of these terms, from the noisy counts, also cover the second order of the noise.
         """
         negative, positive = self.cells[:bins], self.cells[bins:]
+        n_negative, n_positive = float(negative.sum()), float(positive.sum())
+        denominator = n_positive * n_negative if min(n_positive, n_negative) > 0 else 0.0
+        totals = np.repeat((n_positive, n_negative), bins)
         order = np.tri(bins, k=-1)
-        bounds = []
+        quotients = []
         for tie in (0.0, 0.5, 1.0):
             over = order + tie * np.eye(bins)
             up, down = over @ negative, over.T @ positive
-            top = float(positive @ up)
-            under = float(positive.sum() * negative.sum())
-            if min(positive.sum(), negative.sum()) <= 0:
-                under = 0.0
-            each = np.concatenate((down, up))
-            of = np.repeat((positive.sum(), negative.sum()), bins)
-            noise = Quadratic.of(each, of, self.std**2)
-            bounds.append((top, under, noise, noise.plus(Quadratic.of(each, of, np.maximum(self.cells, 0.0)))))
-        return _measured(bounds, (0.0, 1.0))
+            pairs = np.concatenate((down, up))
+            noise = quadratic(pairs, totals, self.std**2)
+            variance = noise + quadratic(pairs, totals, np.maximum(self.cells, 0.0))
+            quotients.append(Quotient(float(positive @ up), denominator, noise, variance))
+        return _measured(quotients, (0.0, 1.0))
 
-    def _measured(
-        self,
-        weights: Weights,
-        under: Floats,
-        sampling: Quadratic | None,
-        ends: tuple[float, float],
-        contributions: Floats | None = None,
-    ) -> Measured:
-        bounds = []
-        for part in weights:
-            noise = Quadratic.of(part, under)
-            if self.n is not None:  # without the noise of the sum, which is public
-                noise = noise.plus(Quadratic.of(np.array([part.sum()]), np.array([under.sum()])), -1 / len(self.cells))
-            noise = Quadratic(0.0, 0.0, 0.0).plus(noise, self.std**2)
-            added = (
-                Quadratic.of(part, under, contributions) if sampling is None and contributions is not None else sampling
-            )
-            assert added is not None
-            bounds.append((float(part @ self.settled), float(under @ self.settled), noise, noise.plus(added)))
-        return _measured(bounds, ends)
+    def _quotient(self, part: Floats, whole: Floats, sampling: Floats) -> Quotient:
+        """Return the quotient of `part` by `whole`, whose sampling has a variance with these coefficients."""
+        noise = quadratic(part, whole)
+        if self.n is not None:  # without the noise of the sum, which is public
+            noise = noise - quadratic(np.array([part.sum()]), np.array([whole.sum()])) / len(self.cells)
+        noise = self.std**2 * noise
+        return Quotient(float(part @ self.settled), float(whole @ self.settled), noise, noise + sampling)
 
 
-def _measured(bounds: list[tuple[float, float, Quadratic, Quadratic]], ends: tuple[float, float]) -> Measured:
-    """Return a measure from (a.c, b.c, V of the noise, V of both) of its smallest, middle and largest value."""
-    smallest, middle, largest = bounds
-    value = min(max(middle[0] / middle[1], ends[0]), ends[1]) if middle[1] > 0 else sum(ends) / 2
-    low, high = (accepted(*part[:2], part[3], ends)[side] for side, part in enumerate((smallest, largest)))
-    alone = [accepted(*part[:3], ends)[side] for side, part in enumerate((smallest, largest))]
+def _measured(quotients: Sequence[Quotient], ends: tuple[float, float]) -> Measured:
+    """Return a measure from its smallest, middle and largest value."""
+    smallest, middle, largest = quotients
+    value = (
+        min(max(middle.numerator / middle.denominator, ends[0]), ends[1]) if middle.denominator > 0 else sum(ends) / 2
+    )
+    low, _ = accepted(smallest.numerator, smallest.denominator, smallest.variance, ends)
+    _, high = accepted(largest.numerator, largest.denominator, largest.variance, ends)
+    noise_low, _ = accepted(smallest.numerator, smallest.denominator, smallest.noise, ends)
+    _, noise_high = accepted(largest.numerator, largest.denominator, largest.noise, ends)
     return Measured(
         value=value,
         low=min(low, value),
         high=max(high, value),
-        noise_low=min(alone[0], value),
-        noise_high=max(alone[1], value),
+        noise_low=min(noise_low, value),
+        noise_high=max(noise_high, value),
     )
 
 
-def accepted(top: float, under: float, variance: Quadratic, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the smallest and the largest t with (top - t under)^2 <= z^2 V(t) in the range `ends`.
+def accepted(numerator: float, denominator: float, variance: Floats, ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the smallest and the largest t with (numerator - t denominator)^2 <= z^2 V(t) in the range `ends`.
 
     The whole range is returned if the noise hides everything. A quotient beyond the range counts as the nearer end.
+
+    Parameters
+    ----------
+    variance : coefficients of 1, t and t^2 in V(t)
     """
-    if under <= 0:
+    constant, linear, square = variance.tolist()
+    if denominator <= 0:
         return ends
-    top, z2 = min(max(top, ends[0] * under), ends[1] * under), WIDE**2
-    a = under**2 - z2 * variance.square  # of a t^2 - 2 half t + c <= 0, which holds at top / under
-    half = top * under + z2 * variance.linear / 2
-    c = top**2 - z2 * variance.constant
+    numerator, z2 = min(max(numerator, ends[0] * denominator), ends[1] * denominator), WIDE**2
+    a = denominator**2 - z2 * square  # of a t^2 - 2 half t + c <= 0, which holds at numerator / denominator
+    half = numerator * denominator + z2 * linear / 2
+    c = numerator**2 - z2 * constant
     root = math.sqrt(max(0.0, half**2 - a * c))
     if a == 0 or (a < 0 and root == 0):
         return ends

@@ -39,19 +39,19 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     stds = stds_of(method, problem, spec.release_plan.plan)
     rows = Rows(problem.n * share, problem.n * stds["means"] if problem.unit.is_person else 0.0)
     profiles, numbers, layout = [], iter(counts), problem.columns
-    places = problem.unit.slots  # a person's rows count 1/k each in the answers, and 1 each in the profile
+    slots = problem.unit.slots  # a person's rows count 1/k each in the answers, and 1 each in the profile
     assert layout is not None
     for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
         own = moments.at(range(start, start + width))
         released = ReleasedMoments(center=list(own.center), variances=list(own.variances), noise=list(own.noise))
         if isinstance(column, CategoryColumn):
-            shares, std = places * rows.n * np.array(own.center), places * problem.n * stds["means"]
+            shares, std = slots * rows.n * np.array(own.center), slots * problem.n * stds["means"]
             profiles.append(
                 ColumnProfile(column=column, counts=shares.tolist(), counts_noise_std=float(std), moments=released)
             )
         else:
             stds["mean"] = problem.n * stds["means"] / rows.n
-            profiles.append(_number(column, released, next(numbers), stds, rows, places))
+            profiles.append(_number(column, released, next(numbers), stds, rows, slots))
     return profiles
 
 
@@ -63,10 +63,10 @@ def widths(spec: JobSpec) -> Widths:
     method, table, problem = spec.method, spec.design, spec.problem
     assert isinstance(method, Profile)
     assert isinstance(table, Table)
-    layout, places, plan = columns_of(problem), problem.unit.slots, spec.release_plan.plan
+    layout, slots, plan = columns_of(problem), problem.unit.slots, spec.release_plan.plan
     stds = stds_of(method, problem, plan)
     rows = Rows(problem.n, problem.n * stds["means"] if problem.unit.is_person else 0.0)
-    counts = {True: places * problem.n * stds["means"], False: places * stds.get("histograms", 0.0)}
+    counts = {True: slots * problem.n * stds["means"], False: slots * stds.get("histograms", 0.0)}
     interval_widths = [
         IntervalWidth.of("count", column.name, 2 * WIDE * counts[isinstance(column, CategoryColumn)], "exact")
         for column in table.features
@@ -98,14 +98,14 @@ def _number(
     counts: NDArray[np.float64],
     stds: dict[str, float],
     rows: Rows,
-    places: int,
+    slots: int,
 ) -> ColumnProfile:
     edges = edges_of(column, len(counts))
     (m,), (v,), (noise,) = released.center, released.variances, released.noise
     return ColumnProfile(
         column=column,
-        counts=(places * counts).tolist(),
-        counts_noise_std=places * stds["histograms"],
+        counts=(slots * counts).tolist(),
+        counts_noise_std=slots * stds["histograms"],
         edges=edges.tolist(),
         mean=mean_of(column, rows.around(m, stds["mean"])),
         std=_std_of(column, v, noise, rows),

@@ -110,12 +110,12 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
 
 
 def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
-    places = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 each in the result
-    std = places * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
+    slots = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 each in the result
+    std = slots * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
         name="counts",
         axes=[_axis(column, method.bins) for column in table.features],
-        counts=(places * answers).tolist(),
+        counts=(slots * answers).tolist(),
         noise_std=std,
         within=WIDE * std,
     )
@@ -175,7 +175,7 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
         means=means,
         covariance=(spread * np.outer(units, units)).tolist(),
         noise_std=(wide * np.outer(units, units)).tolist(),
-        correlation=_correlations(spread, _WIDE_FOR_THREE * wide),
+        correlation=correlations(spread, _WIDE_FOR_THREE * wide),
     )
 
 
@@ -209,7 +209,7 @@ def _covariance_widths(spec: JobSpec, table: Table, rows: Rows) -> Widths:
     return widths
 
 
-def _correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:
+def correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:
     """Return S_ij / sqrt(S_ii S_jj) for all i and j, and its range if all three numbers lie in their intervals.
 
     Each matrix is computed once, in O(p^2), because a covariance may have hundreds of columns.

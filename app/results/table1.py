@@ -153,19 +153,19 @@ def _comparisons(
     released: Sequence[GroupAnswers], described: Sequence[Column], precision: Precision
 ) -> Iterator[Comparison]:
     """Yield the differences of every two resolved groups."""
-    numbers = [place for place, column in enumerate(described) if isinstance(column, NumberColumn)]
+    numbers = [position for position, column in enumerate(described) if isinstance(column, NumberColumn)]
     for (a, first), (b, second) in combinations(enumerate(released), 2):
         if min(first.count, second.count) < precision.least_rows:
             continue
-        for place, column in enumerate(described):
+        for position, column in enumerate(described):
             name, groups = column.name, (a, b)
             if isinstance(column, CategoryColumn):
-                pairs = zip(*(_shares(each, place, precision) or () for each in (first, second)), strict=True)
+                pairs = zip(*(_shares(each, position, precision) or () for each in (first, second)), strict=True)
                 for category, (first_share, second_share) in zip(column.levels, pairs, strict=True):
                     difference = (second_share - first_share).measured(-1.0, 1.0)
                     yield Comparison(groups=groups, column=name, category=category, difference=difference)
                 continue
-            means = [_mean(each, numbers.index(place), precision) for each in (first, second)]
+            means = [_mean(each, numbers.index(position), precision) for each in (first, second)]
             (low, high), (_, half) = column.ends, _middle_and_half(column)
             if means[0] is not None and means[1] is not None:
                 difference = (means[1] - means[0]).measured(low - high, high - low, 0.0, half)
@@ -187,11 +187,11 @@ def _group(
     reason = f"the released count is below {precision.least_rows:.3g}"
     numbers: list[GroupNumber] = []
     categories: list[GroupCategories] = []
-    for place, column in enumerate(described):
+    for position, column in enumerate(described):
         if isinstance(column, CategoryColumn):
-            categories.append(_categories(column, place, group, first, precision))
+            categories.append(_categories(column, position, group, first, precision))
         else:
-            numbers.append(_number(column, (len(numbers), place), group, first, precision))
+            numbers.append(_number(column, (len(numbers), position), group, first, precision))
     return Group(
         levels=levels,
         count=group.count,
@@ -203,27 +203,27 @@ def _group(
 
 
 def _categories(
-    column: CategoryColumn, place: int, group: GroupAnswers, first: GroupAnswers, precision: Precision
+    column: CategoryColumn, position: int, group: GroupAnswers, first: GroupAnswers, precision: Precision
 ) -> GroupCategories:
-    shares, references = (_shares(each, place, precision) for each in (group, first))
+    shares, references = (_shares(each, position, precision) for each in (group, first))
     differences = None
     if shares is not None and references is not None and group is not first:
         pairs = zip(shares, references, strict=True)
         differences = [(own - reference).measured(-1.0, 1.0) for own, reference in pairs]
     return GroupCategories(
         column=column.name,
-        counts=group.parts[place].tolist(),
+        counts=group.parts[position].tolist(),
         noise_std=precision.part,
         shares=None if shares is None else [share.measured(0.0, 1.0) for share in shares],
         differences=differences,
     )
 
 
-def _shares(group: GroupAnswers, place: int, precision: Precision) -> list[Estimate] | None:
+def _shares(group: GroupAnswers, position: int, precision: Precision) -> list[Estimate] | None:
     """Return the share of each category, or None if the group is not resolved."""
     if group.count < precision.least_rows:
         return None
-    counts = np.maximum(group.parts[place], 0.0).tolist()
+    counts = np.maximum(group.parts[position], 0.0).tolist()
     return [precision.mean(count, count, group.count, precision.part) for count in counts]
 
 
@@ -236,14 +236,14 @@ def _number(
     ----------
     at : index of the column among the described numbers, and among the described columns
     """
-    number, place = at
+    number, position = at
     (low, high), (middle, half) = column.ends, _middle_and_half(column)
     own, reference = (_mean(each, number, precision) for each in (group, first))
     total = middle * group.count + half * float(group.sums[number])
     around_total = WIDE * math.hypot(middle * precision.count, half * precision.moment)
     std, quantiles, difference = None, None, None
     if own is not None:
-        std, counts = _std(group, number, precision, half), group.parts[place]
+        std, counts = _std(group, number, precision, half), group.parts[position]
         rows = Rows(group.count, precision.count)
         edges = edges_of(column, len(counts))
         quantiles = [quantile(share, counts, edges, precision.part, rows) for share in SHARES]

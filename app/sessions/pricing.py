@@ -18,7 +18,7 @@ from app.sessions.requests import SessionRequested
 
 @dataclass(frozen=True, slots=True)
 class PricedSession:
-    """A request for a session with its plan and its cost. Only the state of the ledger is still open.
+    """A request for a session with its plan and its cost. Whether the ledger admits the cost is still open.
 
     Parameters
     ----------
@@ -48,15 +48,16 @@ async def price(
         price; too_many_requests, overloaded.
     """
     read = await in_turn(requests.read, database, principal, dataset_id, request)
-    calibration, release, noise_multiplier = read.calibration, None, None
-    if calibration is not None:
-        release = accepted(await pool.answer(principal.id, calibration), Calibrated).release
+    release, guarantee, noise_multiplier = None, None, None
+    if read.calibration is not None:
+        guarantee = read.calibration.privacy
+        release = accepted(await pool.answer(principal.id, read.calibration), Calibrated).release
         noise_multiplier = release.plan.queries[0].noise_multiplier
     plan = await in_turn(read.plan, noise_multiplier)
     rule = read.dataset.state.filter
-    delta = rule.privacy.delta if read.privacy is None else read.privacy.delta
+    delta = (guarantee or rule.privacy).delta
     priced = accepted(await pool.answer(principal.id, PricePlan(plan, rule, delta)), PricedPlan)
     certificate = priced.certificate
     if release is not None and release.epsilon < certificate.epsilon:
         certificate = Certificate(release.epsilon, release.delta, release.accountant, release.accountant_version)
-    return PricedSession(request, read.dataset, plan, priced.cost, certificate, read.privacy, noise_multiplier)
+    return PricedSession(request, read.dataset, plan, priced.cost, certificate, guarantee, noise_multiplier)

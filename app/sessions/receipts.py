@@ -29,21 +29,15 @@ def read(database: Database, keys: SigningKeys, principal: Principal, session_id
     with database.read() as connection:
         row = service.found(connection, principal, session_id)
     if row.has_expired(database.timestamp()):
-        row = _expired(database, principal, session_id)
+        with database.write() as connection:
+            row = service.locked(connection, principal, session_id)
+            row = settling.settle_expired(connection, row, database.timestamp())
     if row.state == "open":
         raise ApiError("session_open")
     with database.read() as connection:
         end = _end(connection, row)
     receipt = build(end)
     return canonical_text({"receipt": receipt, "signature": keys.sign(receipt)})
-
-
-def _expired(database: Database, principal: Principal, session_id: str) -> SessionRow:
-    """Write down that a session has expired, unless another request did so, and return it as it ended."""
-    with database.write() as connection:
-        service.lock(connection, principal, session_id)
-        row, now = service.found(connection, principal, session_id), database.timestamp()
-        return settling.settle(connection, row, now, "expired") if row.has_expired(now) else row
 
 
 def _end(connection: sa.Connection, row: SessionRow) -> SessionEnd:

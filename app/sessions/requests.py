@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 from accounting.errors import OutOfRange
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import MAX_COUNT
-from accounting.privacy import Privacy
 from accounting.records.outside import GaussianDpEvent, OutsideEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from accounting.records.sessions import SessionPlan
 from app.calculation.questions import Calibrate
@@ -87,27 +86,16 @@ class SessionRequest(
 
 @dataclass(frozen=True, slots=True)
 class ReadSession:
-    """A request for a session on a dataset."""
+    """A request for a session on a dataset.
+
+    Parameters
+    ----------
+    calibration : question for the noise of the target; None for a list of events
+    """
 
     request: SessionRequested
     dataset: DatasetRow
-
-    @property
-    def privacy(self) -> Privacy | None:
-        """The target; None for a list of events."""
-        if isinstance(self.request, EventsSessionRequest):
-            return None
-        return privacy_of(self.request.privacy, self.dataset.state.filter)
-
-    @property
-    def calibration(self) -> Calibrate | None:
-        """The question for the noise of the target; None for a list of events."""
-        privacy, request = self.privacy, self.request
-        if isinstance(request, EventsSessionRequest) or privacy is None:
-            return None
-        q = request.sampling_probability
-        mechanism = Gaussian() if q == 1.0 else PoissonGaussian(q)
-        return Calibrate(mechanism, request.steps, privacy, self.dataset.spec.neighbors)
+    calibration: Calibrate | None
 
     def plan(self, noise_multiplier: float | None) -> SessionPlan:
         """Return the plan, and raise an `ApiError` if an event does not fit the dataset.
@@ -134,10 +122,8 @@ def _events(request: SessionRequested, noise_multiplier: float | None) -> list[O
     if isinstance(request, EventsSessionRequest):
         return list(request.events)
     assert noise_multiplier is not None
-    answer = GaussianDpEvent(noise_multiplier)
-    if request.sampling_probability == 1.0:
-        return [SelfComposedDpEvent(answer, request.steps)]
-    return [SelfComposedDpEvent(PoissonSampledDpEvent(request.sampling_probability, answer), request.steps)]
+    answer, q = GaussianDpEvent(noise_multiplier), request.sampling_probability
+    return [SelfComposedDpEvent(answer if q == 1.0 else PoissonSampledDpEvent(q, answer), request.steps)]
 
 
 def read(database: Database, principal: Principal, dataset_id: str, request: SessionRequested) -> ReadSession:
@@ -155,19 +141,23 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
         if row.holdout_of is not None or datasets.holdout(connection, row.id) is not None:
             raise ApiError("sessions_refused", _HOLDOUT)
         datasets.refuse_changed(connection, row)
-    read_session = ReadSession(request, row)
-    _ = read_session.privacy  # refuses a delta above the dataset's
-    _refuse_small_batches(request, row)
-    return read_session
+    return ReadSession(request, row, None if isinstance(request, EventsSessionRequest) else _calibration(request, row))
 
 
-def _refuse_small_batches(request: SessionRequested, dataset: DatasetRow) -> None:
-    """Raise an `ApiError` if a target's batches have less than one record, before its noise is calculated."""
-    if isinstance(request, EventsSessionRequest) or request.sampling_probability == 1.0:
-        return
-    if not PoissonGaussian(request.sampling_probability).fits(dataset.n, dataset.spec.protected):
+def _calibration(request: TargetSessionRequest, dataset: DatasetRow) -> Calibrate:
+    """Return the question for the noise of a target.
+
+    Raises
+    ------
+    ApiError
+        out_of_range if its delta exceeds the dataset's, or its batches have less than one record.
+    """
+    privacy, q = privacy_of(request.privacy, dataset.state.filter), request.sampling_probability
+    mechanism = Gaussian() if q == 1.0 else PoissonGaussian(q)
+    if not mechanism.fits(dataset.n, dataset.spec.protected):
         reason = f"must be at least 1 / {dataset.n}, so that batches of the dataset have one record on average"
         raise invalid_field("body.sampling_probability", reason, "out_of_range")
+    return Calibrate(mechanism, request.steps, privacy, dataset.spec.neighbors)
 
 
 def refuse(dataset: DatasetRow) -> None:

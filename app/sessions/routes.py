@@ -1,7 +1,6 @@
 """Routes of sessions, for the programs of analysts."""
 
 import logging
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
@@ -18,12 +17,12 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Base, Calculations, Principal, Reader, Room, SessionHolder
+from app.identity.dependencies import Base, Calculations, Reader, Room, SessionHolder
 from app.ledger.routes import Keys
 from app.persistence.session import Database, new_id
 from app.sessions import receipts, service
 from app.sessions.pricing import price
-from app.sessions.requests import SessionRequest, SessionRequested
+from app.sessions.requests import SessionRequest
 from purse.wire.base import DatasetReference, Identifier, Page
 from purse.wire.receipts import ReceiptDocument
 from purse.wire.sessions import Session, StepsRequest
@@ -31,42 +30,6 @@ from purse.wire.sessions import Session, StepsRequest
 _LOG = logging.getLogger("purse.sessions")
 _MOST_ATTEMPTS = 5  # to close a session in which answers are recorded meanwhile
 router = strict_router(prefix="/v1", tags=["sessions"])
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """One request to open a session, by a caller who stays connected until the session is open."""
-
-    request: Request
-    principal: Principal
-    locate: Locate
-    key: str
-
-    async def __call__(self, dataset_id: str, requested: SessionRequested) -> Session:
-        """Reserve the budget and open the session. Return it, or the session that this key opened before."""
-        services = self.request.app.state.services
-        base: Database = services.database
-        digest = service.digest_of(dataset_id, requested)
-        session = await service.opened(base, self.principal, self.key, digest)
-        if session is None:
-            pricing = price(base, services.pool, self.principal, dataset_id, requested)
-            priced = await while_connected(self.request, pricing)
-            limit = services.settings.max_open_sessions_per_analyst
-            session = await run_in_threadpool(service.open_session, base, self.principal, self.key, priced, limit)
-            _LOG.info("session_opened %s", session.id)
-        self.locate(f"{router.prefix}/sessions/{session.id}")
-        return session
-
-
-async def opening(
-    request: Request,
-    principal: SessionHolder,
-    _room: Room,
-    locate: Locate,
-    idempotency_key: Key = None,
-) -> Opening:
-    """Return the opening that a request makes. Its caller is checked before the body is read."""
-    return Opening(request, principal, locate, idempotency_key or new_id("key"))
 
 
 @router.post(
@@ -87,9 +50,13 @@ async def opening(
     ),
 )
 async def open_session(
-    reserve: Annotated[Opening, Depends(opening)],
+    request: Request,
+    principal: SessionHolder,
+    _room: Room,
     dataset_id: DatasetId,
     body: Annotated[SessionRequest, Depends(JsonBody(SessionRequest))],
+    locate: Locate,
+    idempotency_key: Key = None,
 ) -> Session:
     """Reserves the budget for answers that a program computes outside of this service, in one transaction.
 
@@ -98,7 +65,17 @@ async def open_session(
     session at its end. An open session expires at the end of its `lifetime`, and then stays charged as if all answers
     had been given. A dataset with a holdout set has no sessions, because the program may read the rows of both.
     """
-    return await reserve(dataset_id, body.root)
+    services, key = request.app.state.services, idempotency_key or new_id("key")
+    base: Database = services.database
+    session = await service.opened(base, principal, key, dataset_id, body.root)
+    if session is None:
+        pricing = price(base, services.pool, principal, dataset_id, body.root)
+        priced = await while_connected(request, pricing)
+        limit = services.settings.max_open_sessions_per_analyst
+        session = await run_in_threadpool(service.open_session, base, principal, key, priced, limit)
+        _LOG.info("session_opened %s", session.id)
+    locate(f"{router.prefix}/sessions/{session.id}")
+    return session
 
 
 @router.get("/sessions", summary="List sessions")

@@ -40,14 +40,17 @@ from purse.wire.sessions import Session, StepsRequest
 _RETRY = {"Retry-After": "60"}
 
 
-async def opened(database: Database, owner: Principal, key: str, digest: str) -> Session | None:
-    """Return the session that this key and body opened before; `ApiError` idempotency_conflict for another body."""
-    return _same(database, await store.opened(database, owner.id, key), digest)
+async def opened(
+    database: Database, owner: Principal, key: str, dataset_id: str, request: SessionRequested
+) -> Session | None:
+    """Return the session that this key and request opened before; None if the key is new.
 
-
-def digest_of(dataset_id: str, request: SessionRequested) -> str:
-    """Return the digest of a request for a session on a dataset, which a repeated request must have."""
-    return hashlib.sha256(f"{dataset_id} {request.model_dump_json()}".encode()).hexdigest()
+    Raises
+    ------
+    ApiError
+        idempotency_conflict for another request.
+    """
+    return _same(database, await store.opened(database, owner.id, key), _digest_of(dataset_id, request))
 
 
 def open_session(database: Database, owner: Principal, key: str, priced: PricedSession, most: int) -> Session:
@@ -64,7 +67,7 @@ def open_session(database: Database, owner: Principal, key: str, priced: PricedS
         too_many_requests.
     """
     dataset_id = priced.dataset.id
-    digest = digest_of(dataset_id, priced.request)
+    digest = _digest_of(dataset_id, priced.request)
     with database.write() as connection:
         identity.lock(connection, owner.id)
         earlier = _same(database, store.by_key(connection, owner.id, key), digest)
@@ -150,23 +153,21 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
     """
     digest = hashlib.sha256(asked.model_dump_json().encode()).hexdigest()
     with database.write() as connection:
-        lock(connection, principal, session_id)
-        row, now = found(connection, principal, session_id), database.timestamp()
+        row, now = locked(connection, principal, session_id), database.timestamp()
         earlier = None if key is None else store.step(connection, row.id, key)
         if earlier is not None:
             if earlier[0] != digest:
                 raise ApiError("idempotency_conflict")
             note_recorded(connection, row.id, row.counts)  # the server that recorded may have stopped before it did so
             return Recorded(replace(row, recorded=earlier[1]).to_wire(row.created_at), 0)
-        if row.state == "open" and not row.has_expired(now):
+        row = settling.settle_expired(connection, row, now)
+        if row.state == "open":
             recorded = _with_steps(connection, row, asked)
             store.set_recorded(connection, row, recorded)
             note_recorded(connection, row.id, recorded)
             if key is not None:
                 store.insert_step(connection, row.id, key, digest, recorded)
             return Recorded(replace(row, recorded=canonical_text(recorded)).to_wire(now), asked.steps)
-        if row.has_expired(now):
-            settling.settle(connection, row, now, "expired")
     raise ApiError("session_ended")  # after the commit of an expiry
 
 
@@ -191,11 +192,11 @@ class Closing:
     row: SessionRow
     question: PriceRefund | None
 
-    async def refund(self, pool: Pool, who: str) -> PricedRefund | None:
+    async def refund(self, pool: Pool, caller: str) -> PricedRefund | None:
         """Return the calculated refund."""
         if self.question is None:
             return None
-        return accepted(await pool.answer(who, self.question), PricedRefund)
+        return accepted(await pool.answer(caller, self.question), PricedRefund)
 
 
 def closing(database: Database, principal: Principal, session_id: str) -> Closing:
@@ -222,12 +223,10 @@ def close(database: Database, principal: Principal, priced: Closing, refunded: P
     refunded : refund of the recorded answers; None if nothing or everything is refunded
     """
     with database.write() as connection:
-        lock(connection, principal, priced.row.id)
-        row, now = found(connection, principal, priced.row.id), database.timestamp()
+        row, now = locked(connection, principal, priced.row.id), database.timestamp()
+        row = settling.settle_expired(connection, row, now)
         if row.state != "open":
             return row.to_wire(now)
-        if row.has_expired(now):
-            return settling.settle(connection, row, now, "expired").to_wire(now)
         if row.recorded != priced.row.recorded:
             return None
         refunded = refunded or settling.refund_of_unused(connection, row)
@@ -240,9 +239,7 @@ def end_on(connection: sa.Connection, dataset_id: str, at: str) -> None:
     As with jobs, a session that has recorded nothing is refunded, and any other stays charged.
     """
     for row in store.open_on(connection, dataset_id):
-        if row.has_expired(at):
-            settling.settle(connection, row, at, "expired")
-        else:
+        if settling.settle_expired(connection, row, at).state == "open":
             settling.settle(connection, row, at, "closed", settling.refund_of_unused(connection, row))
 
 
@@ -261,9 +258,14 @@ def page(database: Database, principal: Principal, asked: Paging, dataset: str |
     """
     with database.read() as connection:
         dataset_id = None if dataset is None else names.identify(connection, dataset, principal)
-        rows = store.page(connection, asked, _own(principal), dataset_id)
+        rows = store.page(connection, asked, store.visible_to(principal), dataset_id)
     now = database.timestamp()
     return asked.page(Page[Session], rows, lambda row: row.to_wire(now), lambda row: row.id)
+
+
+def _digest_of(dataset_id: str, request: SessionRequested) -> str:
+    """Return the digest of a request for a session on a dataset, which a repeated request must have."""
+    return hashlib.sha256(f"{dataset_id} {request.model_dump_json()}".encode()).hexdigest()
 
 
 def _same(database: Database, row: SessionRow | None, digest: str) -> Session | None:
@@ -272,19 +274,15 @@ def _same(database: Database, row: SessionRow | None, digest: str) -> Session | 
     return None if row is None else row.to_wire(database.timestamp())
 
 
-def lock(connection: sa.Connection, principal: Principal, session_id: str) -> None:
-    """Lock the ledger of a session until the end of the transaction, if the principal can see it."""
-    ledger.lock(connection, store.on(session_id, _own(principal)))
+def locked(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
+    """Return a session, and lock its ledger until the end of the transaction; raise as `found`."""
+    ledger.lock(connection, store.on(session_id, store.visible_to(principal)))
+    return found(connection, principal, session_id)
 
 
 def found(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
     """Return a session that the principal can see; `ApiError` not_found otherwise."""
-    row = store.get(connection, session_id, _own(principal))
+    row = store.get(connection, session_id, store.visible_to(principal))
     if row is None:
         raise ApiError("not_found", "No session that this token may see has this id.")
     return row
-
-
-def _own(principal: Principal) -> sa.ColumnElement[bool]:
-    """Return the condition for an analyst's own sessions, also without a grant now; for others, all sessions."""
-    return store.owned(principal.id) if principal.role == "analyst" else sa.true()

@@ -81,6 +81,11 @@ def settle(
     return replace(row, state=reason, **values)
 
 
+def settle_expired(connection: sa.Connection, row: SessionRow, now: str) -> SessionRow:
+    """End a session that has expired, and return it as it ended; return any other session as it is."""
+    return settle(connection, row, now, "expired") if row.has_expired(now) else row
+
+
 def expire(database: Database) -> None:
     """End at most 1000 sessions that have expired. A session may never get another request that would end it."""
     with database.read() as connection:
@@ -88,9 +93,9 @@ def expire(database: Database) -> None:
     for session_id in overdue:
         with database.write() as connection:
             ledger.lock(connection, store.on(session_id, sa.true()))
-            row, now = store.get(connection, session_id), database.timestamp()
-            if row is not None and row.has_expired(now):
-                settle(connection, row, now, "expired")
+            row = store.get(connection, session_id)
+            if row is not None:
+                settle_expired(connection, row, database.timestamp())
 
 
 def _charged(

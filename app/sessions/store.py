@@ -14,6 +14,7 @@ from accounting.records.allotments import Standing
 from accounting.records.documents import canonical_text
 from accounting.records.sessions import Certificate, SessionPlan, plan_from_json
 from app.http.lists import Paging
+from app.identity.store import Principal
 from app.persistence.session import Database
 from app.persistence.tables import datasets, session_steps, sessions
 from purse.wire.sessions import PlannedEvent, Session, SessionCharge, SessionState
@@ -144,9 +145,9 @@ def get(connection: sa.Connection, session_id: str, *visible: sa.ColumnElement[b
     return None if row is None else SessionRow(*row)
 
 
-def owned(owner_id: str) -> sa.ColumnElement[bool]:
-    """Return the condition that selects the sessions of this owner."""
-    return sessions.c.owner_id == owner_id
+def visible_to(principal: Principal) -> sa.ColumnElement[bool]:
+    """Return the condition for an analyst's own sessions, also without a grant now; for others, all sessions."""
+    return sessions.c.owner_id == principal.id if principal.role == "analyst" else sa.true()
 
 
 def on(session_id: str, visible: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:

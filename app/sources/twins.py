@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from purse.prediction import encode, number_scale
+from purse.prediction import encode, number_target
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import PersonUnit
 from purse.wire.files import PLAIN, Dialect
@@ -268,7 +268,7 @@ def _meant(column: Column, codes: Floats) -> Floats:
     """Return the rounded numbers of these codes; codes of categories unchanged."""
     if isinstance(column, CategoryColumn):
         return codes
-    middle, half = number_scale(column)
+    middle, half = number_target(column).middle_and_half
     return _rounded(column, middle + half * codes, _EXACT_DIGITS)
 
 

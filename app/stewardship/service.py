@@ -62,8 +62,10 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
                     ledger.apply(connection, part.id, SessionRule(part.id, change.sessions, steward.name), at)
         if change.frozen is not None:
             # Lifting a freeze does not apply to a holdout set, which may be frozen because its budget is exceeded.
+            # Datasets of one family share a ledger, which changes once.
             for part in store.parts(connection, row) if change.frozen else [row]:
-                _freeze(connection, part.id, Frozen(change.frozen, steward.name), at)
+                if _state(connection, part.id).frozen != change.frozen:
+                    ledger.apply(connection, part.id, Frozen(change.frozen, steward.name), at)
         return described(connection, store.visible(connection, dataset_id, steward), steward)
 
 
@@ -97,12 +99,6 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
     except Away:
         raise ApiError("storage_unavailable") from None
     return dataset
-
-
-def _freeze(connection: sa.Connection, dataset_id: str, event: Frozen, at: str) -> None:
-    """Freeze a ledger or lift its freeze; datasets of one family share a ledger, which changes once."""
-    if _state(connection, dataset_id).frozen != event.is_frozen:
-        ledger.apply(connection, dataset_id, event, at)
 
 
 def _state(connection: sa.Connection, dataset_id: str) -> LedgerState:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
-from app.webhooks import places, store
+from app.webhooks import delivery, store
 from app.webhooks.store import Message
 from purse.wire.webhooks import FinishedJob, WebhookEvent
 
@@ -74,7 +74,7 @@ class Courier:
         """Return whether the message was accepted. The reason of a failure is not shown: it describes this network."""
         body, headers = signed(message, self._keys, self._database.clock.wall())
         try:
-            status = await places.post(message.url, self._hosts, body, headers)
+            status = await delivery.post(message.url, self._hosts, body, headers)
         except Exception as error:  # any fault of the receiver
             _LOG.info("webhook_failed %s %s", message.webhook, type(error).__name__)
             return False

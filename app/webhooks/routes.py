@@ -14,7 +14,7 @@ from app.http.queries import strict_router
 from app.identity import store as identity
 from app.identity.dependencies import Analyst, Base, Chosen, Principal, Submitter
 from app.persistence.tables import identities, webhooks
-from app.webhooks import places, store
+from app.webhooks import delivery, store
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.webhooks import Webhook, WebhookRequest
 
@@ -35,8 +35,8 @@ def create(
     repeated for 10 hours.
     """
     try:
-        places.parted(body.url, chosen.webhook_hosts)
-    except places.Refused as error:
+        delivery.parsed_url(body.url, chosen.webhook_hosts)
+    except delivery.Refused as error:
         raise invalid_field("body.url", str(error)) from None
     with base.write() as connection:
         identity.lock(connection, principal.id)

@@ -55,7 +55,7 @@ def module(browser: Browser) -> Iterator[Module]:
 
 
 def computed(module: Module, entries: Sequence[Entry], epsilons: Sequence[float] = (), delta: float = 1e-6) -> Any:
-    return module.call("told", [entry.to_json() for entry in entries], list(epsilons), delta)
+    return module.call("summary", [entry.to_json() for entry in entries], list(epsilons), delta)
 
 
 def extended(entries: Sequence[Entry], state: LedgerState, *events: LedgerEvent) -> tuple[list[Entry], LedgerState]:
@@ -160,7 +160,7 @@ def test_no_byte_of_an_entry_can_be_changed(module: Module) -> None:
             if document[at] | change != document[at]:
                 document[at] = document[at] | change
                 with pytest.raises(Thrown):
-                    module.call("told", document)
+                    module.call("summary", document)
 
 
 def test_a_charge_beyond_the_filter_is_refused_although_every_hash_is_right(module: Module) -> None:

@@ -111,7 +111,7 @@ def refusal(entries: Sequence[Entry]) -> str | None:
 def test_a_changed_ledger_is_refused_by_both_or_by_neither(ledger: Module, name: str) -> None:
     """An entry is added, left out, repeated, moved or of another kind, or one of its fields has another value."""
     cases = [LEDGERS[name], *tampered(LEDGERS[name], DISTINCT_ENTRIES)]
-    answers = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
+    answers = ledger.answers("summary", [[[entry.to_json() for entry in case]] for case in cases])
     assert "error" not in answers[0]
     verdicts = Counter[bool]()
     for case, answer in zip(cases, answers, strict=True):
@@ -141,7 +141,7 @@ def test_thresholds_of_budgets_are_those_of_python(ledger: Module) -> None:
                 cases.append(relinked([replace(opening, body=body)]))
                 holds.append(top == tops[i])
     assert [refusal(case) is None for case in cases] == holds
-    page_results = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
+    page_results = ledger.answers("summary", [[[entry.to_json() for entry in case]] for case in cases])
     assert ["error" not in answer for answer in page_results] == holds
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from app.calculation.calculators import ForkedCalculators, Lost
+from app.calculation.calculators import ForkedCalculators, Lost, begin
 from app.calculation.pool import EACH
 from app.calculation.questions import (
     ANSWER,
@@ -182,12 +182,11 @@ def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCal
     assert calculator.open_files() == []
 
 
-def test_it_ends_with_the_server(calculators: ForkedCalculators) -> None:
-    """This test is the last of the module: a later question would start a new process."""
-    calculator = process(calculators)
-    assert calculators._begun is not None
-    calculators._begun.channel.close()
-    calculator.wait(PATIENCE)
+def test_the_process_ends_with_the_server() -> None:
+    """The end of a server closes its end of the channel."""
+    calculator = begin()
+    calculator.channel.close()
+    psutil.Process(calculator.process.pid).wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")

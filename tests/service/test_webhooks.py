@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from app.jobs import attempts, service
 from app.persistence.tables import deliveries, webhooks
-from app.webhooks import places, store
+from app.webhooks import delivery, store
 from app.webhooks.courier import Courier, signed
 from app.webhooks.store import LEASE_SECONDS, RETRY_DELAYS_SECONDS, Message
 from purse import webhooks as received
@@ -280,7 +280,7 @@ def test_a_name_without_an_address_delays_no_other_message(world: World, monkeyp
 
     _told_of_one(world, "https://hooks.example/")
     monkeypatch.setattr(socket, "getaddrinfo", never)
-    monkeypatch.setattr(places, "_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(delivery, "TIMEOUT_SECONDS", 0.05)
     try:
         assert _courier(world).step() == 1
         assert not finished.is_set()
@@ -291,12 +291,12 @@ def test_a_name_without_an_address_delays_no_other_message(world: World, monkeyp
 
 @pytest.mark.parametrize("address", INSIDE.split())
 def test_addresses_that_are_not_public_are_not_called(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not places.is_public(address)
+    assert not delivery.is_public(address)
     _resolve(monkeypatch, ["93.184.215.14", address])
-    with pytest.raises(places.Refused, match="not public"):
-        asyncio.run(places.place("https://hooks.example/x", ()))
-    assert places.is_public("93.184.215.14")
-    assert places.is_public("2606:2800:21f:cb07::1")
+    with pytest.raises(delivery.Refused, match="not public"):
+        asyncio.run(delivery.resolved("https://hooks.example/x", ()))
+    assert delivery.is_public("93.184.215.14")
+    assert delivery.is_public("2606:2800:21f:cb07::1")
 
 
 def _resolve(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
@@ -318,12 +318,12 @@ def test_a_name_is_looked_up_once_and_the_checked_address_is_called(
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     hosts = _resolve(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
     url = receiver.url.replace("127.0.0.1", "hooks.example")
-    status = asyncio.run(places.post(url, ("hooks.example",), b"{}", {}))
+    status = asyncio.run(delivery.post(url, ("hooks.example",), b"{}", {}))
     assert (status, hosts) == (204, ["hooks.example"])
     [(_, headers, _)] = receiver.messages
     assert headers["host"].startswith("hooks.example:")
-    place = places.Place(places.parted("https://hooks.example/a?b", ()), "2606:2800:21f:cb07::1")
-    assert place.url == "https://[2606:2800:21f:cb07::1]:443/a?b"
+    destination = delivery.Destination(delivery.parsed_url("https://hooks.example/a?b", ()), "2606:2800:21f:cb07::1")
+    assert destination.url == "https://[2606:2800:21f:cb07::1]:443/a?b"
 
 
 @pytest.mark.slow

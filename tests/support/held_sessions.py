@@ -46,7 +46,7 @@ def open_session(
     owner, key = owner or world.analyst, key or new_id("key")
     body = more if "privacy" in more else {"events": list(events) or [many(10)], **more}
     request = SessionRequest.model_validate_json(json.dumps(body)).root
-    opened_before = asyncio.run(service.opened(world.database, owner, key, service.digest_of(dataset, request)))
+    opened_before = asyncio.run(service.opened(world.database, owner, key, dataset, request))
     if opened_before is not None:
         return opened_before
     priced = asyncio.run(price(world.database, _POOL, owner, dataset, request))

@@ -107,7 +107,7 @@ GUARDS = {
         ),
     ),
     "A11": Guard(
-        ("app/webhooks/places.py",),
+        ("app/webhooks/delivery.py",),
         (
             "service/test_webhooks.py::test_addresses_that_are_not_public_are_not_called",
             "service/test_webhooks.py::test_a_name_is_looked_up_once_and_the_checked_address_is_called",

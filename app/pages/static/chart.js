@@ -88,13 +88,14 @@ export function made(name, text = "", inside = [], attributes = {}) {
   return element;
 }
 
-/** Return a table with a header for each column, and for each row. */
-export function table(heads, rows) {
+/** Return a table with a header for each column, if there are `heads`, and for each row. */
+export function table(heads, rows, attributes = {}) {
   const header = made("tr", "", heads.map((head) => made("th", head, [], { scope: "col" })));
-  const body = rows.map(([first, ...rest]) =>
-    made("tr", "", [made("th", first, [], { scope: "row" }), ...rest.map((cell) => made("td", cell))]),
+  const body = rows.map(([first, ...cells]) =>
+    made("tr", "", [made("th", first, [], { scope: "row" }), ...cells.map((cell) => made("td", cell))]),
   );
-  return made("table", "", [made("thead", "", [header]), made("tbody", "", body)]);
+  const parts = heads.length > 0 ? [made("thead", "", [header])] : [];
+  return made("table", "", [...parts, made("tbody", "", body)], attributes);
 }
 
 /** Write the numbers of a chart as a folded table after it; of many points, evenly spaced ones. */

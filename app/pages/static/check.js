@@ -1,6 +1,6 @@
 // Checks the files that a person drops on the page. A receipt is checked against keys from elsewhere. No request is made.
 
-import { curve, made } from "./chart.js";
+import { curve, made, table } from "./chart.js";
 import { follow } from "./ledger.js";
 import { Invalid, gaussDelta, isSession, parse, verify } from "./receipt.js";
 
@@ -20,7 +20,7 @@ const read = async (file) => {
 
 /** Return the files by their content: a receipt, keys, an exported ledger, or a released document. */
 export function sorted(texts) {
-  const found = {};
+  const files = {};
   for (const text of texts) {
     let value = null;
     try {
@@ -29,10 +29,10 @@ export function sorted(texts) {
       // a ledger: one JSON document per line
     }
     const has = (key) => value !== null && typeof value === "object" && Object.hasOwn(value, key);
-    if (value === null || (has("sequence") && has("body"))) found.ledger = text;
-    else found[has("receipt") ? "receipt" : has("keys") ? "keys" : "model"] = text;
+    if (value === null || (has("sequence") && has("body"))) files.ledger = text;
+    else files[has("receipt") ? "receipt" : has("keys") ? "keys" : "model"] = text;
   }
-  return found;
+  return files;
 }
 
 /** Return the check whether a verified ledger contains the release of the receipt. */
@@ -45,14 +45,16 @@ function inLedger(receipt, ledger) {
 
 /** Return the results of all checks; throw `Invalid` if a text is malformed or there is no receipt. */
 export async function found(texts, keys, ledger = null) {
-  const given = sorted(texts);
-  if (given.receipt === undefined) throw new Invalid("none of these files is a receipt. A job's page saves it under Save the receipt");
-  const result = await verify(given.receipt, given.keys ?? keys, { model: given.model ?? null });
-  const lines = given.ledger?.split("\n").filter((line) => line.trim() !== "");
+  const files = sorted(texts);
+  if (files.receipt === undefined) {
+    throw new Invalid("none of these files is a receipt. A job's page saves it under Save the receipt");
+  }
+  const result = await verify(files.receipt, files.keys ?? keys, { model: files.model ?? null });
+  const lines = files.ledger?.split("\n").filter((line) => line.trim() !== "");
   const followed = lines ? await follow(lines.map(parse)) : ledger;
   if (followed) result.checks.push(inLedger(result.receipt, followed));
   const holds = result.checks.some((check) => check.holds === false) ? false : result.holds;
-  return { ...result, holds, own: given.keys !== undefined };
+  return { ...result, holds, own: files.keys !== undefined };
 }
 
 /** Return rows of facts about the release or the session. */
@@ -68,10 +70,7 @@ function about(receipt) {
 
 function show(output, { receipt, checks, holds, mu, own }) {
   const verdict = { true: "The receipt is valid.", null: "All checks that this page can make are valid. Some values are not computed here." };
-  const row = (name, value) => made("tr", "", [made("th", name, [], { scope: "row" }), made("td", value)]);
-  const rows = checks.map(({ what, holds: is, says }) =>
-    made("tr", "", [made("th", what, [], { scope: "row" }), made("td", VERDICTS.get(is)), made("td", says)]),
-  );
+  const rows = checks.map((check) => [check.what, VERDICTS.get(check.holds), check.says]);
   const facts = [
     ["dataset", receipt.dataset_name],
     ["analyst", receipt.analyst],
@@ -82,8 +81,8 @@ function show(output, { receipt, checks, holds, mu, own }) {
   ];
   output.replaceChildren(
     made("p", verdict[holds] ?? "The receipt is not valid.", [], { class: holds === false ? "wrong" : "note" }),
-    made("table", "", [made("tbody", "", rows)], { "aria-label": "Checks" }),
-    made("table", "", [made("tbody", "", facts.map(([name, value]) => row(name, value)))], { "aria-label": "Receipt" }),
+    table([], rows, { "aria-label": "Checks" }),
+    table([], facts, { "aria-label": "Receipt" }),
   );
   if (holds === false || mu === null) return;
   const place = made("div", "", [], { class: "chart", role: "img" });
@@ -97,15 +96,16 @@ async function check(form, texts) {
   form.texts = texts;
   const output = form.querySelector("output");
   const turn = (form.turn = (form.turn ?? 0) + 1);
-  let told;
+  let write;
   try {
     const result = await found(await Promise.all(texts), form.dataset.keys, form.ledger);
-    told = () => show(output, result);
+    write = () => show(output, result);
   } catch (error) {
-    told = () => output.replaceChildren(made("p", `The files cannot be checked: ${error.message}.`, [], { class: "wrong" }));
+    const reason = `The files cannot be checked: ${error.message}.`;
+    write = () => output.replaceChildren(made("p", reason, [], { class: "wrong" }));
   }
-  await released();
-  if (turn === form.turn) told();
+  await untilReleased();
+  if (turn === form.turn) write();
 }
 
 for (const form of document.querySelectorAll("form[data-keys]")) {
@@ -118,8 +118,8 @@ for (const form of document.querySelectorAll("form[data-keys]")) {
     files(event.dataTransfer.files);
   });
   form.addEventListener("followed", () => form.texts && check(form, form.texts)); // the ledger can be compared now
-  const given = document.querySelector("[data-receipt]");
+  const shown = document.querySelector("[data-receipt]"); // the receipt of this page
   const chosen = form.querySelector("input[type=file]").files; // chosen before this script was loaded
   if (chosen.length) files(chosen);
-  else if (given) check(form, [given.textContent]);
+  else if (shown) check(form, [shown.textContent]);
 }

@@ -1,9 +1,9 @@
-// Keeps every click. It is loaded before the page's body, so it listens before anything can be clicked.
+// Repeats clicks that came before the page's scripts were ready, and delays responses that could move a button.
 //
-// Clicks and submissions that htmx handles are kept until every script is ready, then repeated in order.
-// Answers would move or replace a button. Those that arrive while a button is pressed, or when the pointer has just
-// reached it, are therefore shown afterwards. Files that are dropped on a form for files before its script listens are
-// chosen there.
+// This script is loaded before the page's body, so it listens before anything can be clicked. Clicks and submissions that
+// htmx handles are stored until every script is ready, then repeated in order. A response can move or replace a button.
+// A response that arrives while a button is pressed, or when the pointer has just reached it, is shown afterwards. Files
+// that are dropped on a form before its script listens are put into the form's file field.
 "use strict";
 const CLICK_DELAY_MILLISECONDS = 50; // a touch screen reports the click shortly after the pointer is up
 const AIM_MILLISECONDS = 300; // between the pointer's arrival on a button and the press
@@ -23,7 +23,7 @@ function keep(event, element, repeat) {
 }
 
 /** Wait until no link or button is pressed or aimed at. */
-async function released() {
+async function untilReleased() {
   for (;;) {
     const wait = aim.since + AIM_MILLISECONDS - performance.now();
     if (press) await press.promise;
@@ -87,7 +87,7 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
     const read = answer.text.bind(answer);
     answer.text = async () => {
       const text = await read();
-      await released();
+      await untilReleased();
       request.signal.throwIfAborted();
       return text;
     };

@@ -92,7 +92,7 @@ function fill(id, guess, usual) {
   return (control.value || usual).replace("\\t", "\t");
 }
 
-function tellGuesses(delimiter, encoding, decimal) {
+function showGuesses(delimiter, encoding, decimal) {
   const names = { ",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars" };
   const note = document.getElementById("guesses");
   note.textContent =
@@ -119,7 +119,7 @@ async function readHeader(chosen, target) {
   fill("dialect-thousands", guessThousands(fields, decimal), "");
   fill("dialect-nulls", [...new Set(fields)].filter((field) => field && NULL.test(field)).join("\n"), "");
   const dateFormat = fill("dialect-date_format", guessDateFormat(rows), ISO);
-  tellGuesses(delimiter, encoding, decimal);
+  showGuesses(delimiter, encoding, decimal);
   // a column that was removed by hand is not added again
   if (DIALECT.includes(target.id) && names.join("\n") === former.join("\n")) return;
   const types = names.map((_, index) => guessType(rows.map((row) => row[index]), decimal, dateFormat));

@@ -3,25 +3,28 @@
 // Sums are exact integers. The costs of events are not computed: templates/receipt_form.html lists what is not checked.
 
 import { UNIT, checkFields } from "./entries.js";
-import { canonical, gaussDelta, isSession, isSound, isStated, plannedUses, refuse } from "./receipt.js";
+import { canonical, gaussDelta, isSession, isSound, isStated, leastEpsilon, plannedUses, refuse } from "./receipt.js";
 
 const GENESIS = "0".repeat(64);
-const MOST = 2n ** 62n; // no charge and no sum of charges reaches it
+const MOST = 2n ** 62n; // every charge and every sum of charges is smaller
 const UNKNOWN = "not recorded";
+// Steps of a job, with the steps that may precede them.
 const STEPS = {
   charged: ["new"],
   refunded: ["charged"],
   started: ["charged", "started"],
-  ...{ released: ["started"], failed: ["started"], cancelled: ["started"] },
-}; // steps of a job, with the steps that may precede them
+  released: ["started"],
+  failed: ["started"],
+  cancelled: ["started"],
+};
 const BLOCKED = ["charged", "reserved", "started"]; // kinds of entries that a freeze does not allow
 const FIXED = ["kind", "orders", "weights", "slack"]; // parameters of a filter that stay the same after a charge
 
 const numbers = (cost) => cost.map(BigInt);
 const plus = (a, b, sign = 1n) => a.map((each, i) => each + sign * b[i]);
 const unitOf = ({ unit }) => canonical([unit?.name ?? "row", unit?.max_rows ?? null]);
-const guarded = (stated) => canonical([stated.neighbors, unitOf(stated), stated.rows ?? stated.persons]);
-const ratio = (a, b) => Number(a) / Number(b); // exact if both are below 2^53, as thresholds and charges within them are
+const protection = (stated) => canonical([stated.neighbors, unitOf(stated), stated.rows ?? stated.persons]);
+const ratio = (a, b) => Number(a) / Number(b); // thresholds, and charges within them, are below 2^53
 
 /** The state of a ledger after the entries that were added. Each entry must follow from the entries before it. */
 export class Ledger {
@@ -63,8 +66,8 @@ export class Ledger {
     else if (kind === "charged") {
       this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
     } else if (kind === "external") {
-      const who = { analyst: body.by, method: "outside release" };
-      this.#charge(sequence, sequence, { ...who, at: body.at, cost: numbers(body.cost) }, body.exceeds, true);
+      const charge = { analyst: body.by, method: "outside release", at: body.at, cost: numbers(body.cost) };
+      this.#charge(sequence, sequence, charge, body.exceeds, true);
       this.whole = false;
     } else if (kind === "refunded") this.#refund(sequence, body);
     else if (kind === "reserved") this.#reserve(sequence, body);
@@ -147,7 +150,7 @@ export class Ledger {
     if (this.#admits(this.spent)) [this.whole, this.#undivided] = [false, false];
   }
 
-  /** Add the charge of a job or a session. One whose own guarantee is within the budget may take all of it. */
+  /** Add the charge of a job or a session. A first charge may take the whole budget if its guarantee is within it. */
   #chargeOwn(sequence, key, body, method) {
     const own = body.epsilon <= this.filter.epsilon && body.delta <= this.filter.delta;
     const mayTakeAll = own && !this.#isCharged;
@@ -216,7 +219,7 @@ export class Ledger {
   }
 
   /** Return how this ledger contradicts a receipt, in the words of `verify_receipt` of accounting.records.offline; null
-   * if it does not. `purse receipt verify` checks that the charge is the cost of the queries. */
+   * if it does not contradict it. Whether the charge covers the queries is checked by `purse receipt verify`. */
   wrong(receipt) {
     const [entry, all] = [this.entries.get(receipt.sequence), [...this.entries.values()]];
     const what = isSession(receipt) ? "session" : "release";
@@ -231,7 +234,7 @@ export class Ledger {
     if (receipt.epsilon > charge.epsilon * (1 + 1e-9) || receipt.delta > charge.delta) {
       return "the ledger charged less than the receipt states";
     }
-    const differs = (said, stated) => said !== undefined && said !== stated;
+    const differs = (charged, stated) => charged !== undefined && charged !== stated;
     const { analyst, dataset, method, share, profile } = receipt;
     if (differs(charge.analyst, analyst) || differs(charge.dataset, dataset) || differs(charge.method, method.name)) {
       return "the ledger charged another analyst, dataset or method";
@@ -266,7 +269,8 @@ export class Ledger {
 
   #wrongDataset(receipt) {
     const known = this.#datasets.get(receipt.dataset);
-    return known && guarded(known.registered) === guarded(receipt) ? null : "the ledger has no such dataset, or other records or neighbors";
+    const isSame = known && protection(known.registered) === protection(receipt);
+    return isSame ? null : "the ledger has no such dataset, or other records or neighbors";
   }
 
   /** Return whether a total fits in some coordinate of the curve, and in the slack, which is the last coordinate. */
@@ -303,8 +307,8 @@ export class Ledger {
       const [sum, jobs] = sums.get(charge[by]) ?? [this.spent.map(() => 0n), 0];
       sums.set(charge[by], [plus(sum, charge.cost), jobs + 1]);
     }
-    const found = [...sums].map(([name, [sum, jobs]]) => [name, this.share(sum), jobs]);
-    return found.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+    const shares = [...sums].map(([name, [sum, jobs]]) => [name, this.share(sum), jobs]);
+    return shares.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   }
 
   /** Return `{times, total, parts: [[name, shares]]}`: the spent share of the current budget after each change. */
@@ -321,7 +325,7 @@ export class Ledger {
     return { times, total, parts };
   }
 
-  /** Return delta at an epsilon for all charges, if they were fixed in advance; null under `pure`. */
+  /** Return delta at an epsilon for all charges, as if they had been fixed in advance; null under `pure`. */
   delta(epsilon) {
     const { kind, orders, weights, slack } = this.filter;
     if (this.live.size === 0 || kind === "pure") return null;
@@ -338,16 +342,7 @@ export class Ledger {
   /** Return the smallest epsilon of all charges at a delta; null as for `delta`. */
   epsilon(delta) {
     if (this.filter.kind === "pure") return Number(this.spent[0]) / UNIT;
-    if (this.live.size === 0) return 0;
-    let [low, high] = [0, 1];
-    while (this.delta(high) > delta && high < 1e6) high *= 2;
-    if (this.delta(0) <= delta) return 0;
-    for (let k = 0; k < 60; k += 1) {
-      const middle = (low + high) / 2;
-      if (this.delta(middle) > delta) low = middle;
-      else high = middle;
-    }
-    return high;
+    return this.live.size === 0 ? 0 : leastEpsilon((epsilon) => this.delta(epsilon), delta);
   }
 }
 
@@ -363,8 +358,8 @@ export async function wrong(entries, receipt) {
   return (await follow(entries)).wrong(receipt);
 }
 
-/** Return the result of `follow` as JSON, for programs outside a page. */
-export async function told(entries, epsilons = [], delta = 1e-6) {
+/** Return the facts about the ledger of these entries as JSON, for programs outside a page. */
+export async function summary(entries, epsilons = [], delta = 1e-6) {
   const ledger = await follow(entries);
   return {
     head: `${ledger.sequence}:${ledger.hash}`,

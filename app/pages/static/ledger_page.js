@@ -8,7 +8,7 @@ import { HEAD, parse, wrongSignature } from "./receipt.js";
 const page = document.querySelector("[data-entries]");
 const at = (name) => page.querySelector(`[data-at=${name}]`);
 const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
-const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(Math.abs(a), Math.abs(b)) + 1e-12;
+const agree = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(Math.abs(a), Math.abs(b)) + 1e-12;
 
 const brief = ({ sequence, hash }) => `${sequence}:${hash.slice(0, 12)}…`;
 
@@ -27,28 +27,29 @@ async function followed() {
 }
 
 /** Return the comparison as rows: name, computed value, stated value, and whether they agree. */
-async function compared(ledger, said) {
-  const { signature, ...head } = said.head;
-  const wrong = await wrongSignature(head, signature, said.keys, HEAD);
-  const [share, isIn] = [ledger.share(ledger.spent), ledger.heads.get(head.sequence) === head.hash];
+async function compared(ledger, stated) {
+  const { signature, ...head } = stated.head;
+  const wrong = await wrongSignature(head, signature, stated.keys, HEAD);
+  const [spent, isIn] = [ledger.share(ledger.spent), ledger.heads.get(head.sequence) === head.hash];
   const rows = [
     ["head", brief(ledger), brief(head), isIn],
     ["head's signature", wrong ?? "made by a key of the service", "", wrong === null],
-    ["spent", percent(share), percent(said.budget.share), near(share, said.budget.share)],
+    ["spent", percent(spent), percent(stated.budget.share), agree(spent, stated.budget.share)],
   ];
   if (!ledger.whole) {
-    const epsilon = ledger.epsilon(said.budget.delta);
-    const there = said.budget.spent.epsilon;
+    const epsilon = ledger.epsilon(stated.budget.delta);
+    const statedEpsilon = stated.budget.spent.epsilon;
     const digits = (value) => String(Number(value.toPrecision(4)));
-    rows.push(["spent epsilon", digits(epsilon), digits(there), near(epsilon, there)]);
+    rows.push(["spent epsilon", digits(epsilon), digits(statedEpsilon), agree(epsilon, statedEpsilon)]);
   }
   for (const [name, part] of ledger.shares("analyst")) {
-    const there = said.budget.analysts.find((each) => each.analyst === name)?.share;
-    if (there !== undefined) rows.push([`share of ${name}`, percent(part), percent(there), near(part, there)]);
+    const share = stated.budget.analysts.find((each) => each.analyst === name)?.share;
+    if (share !== undefined) rows.push([`share of ${name}`, percent(part), percent(share), agree(part, share)]);
   }
   return rows;
 }
 
+/** Draw the shares, their history, and delta against epsilon. */
 function draw(ledger, budget) {
   const shares = (by) => ledger.shares(by).map(([name, share, jobs]) => [name, String(jobs), percent(share)]);
   at("analysts").replaceChildren(table(["Analyst", "Charges", "Share"], shares("analyst")));
@@ -71,6 +72,7 @@ function draw(ledger, budget) {
   curve(at("curve"), (epsilon) => ledger.delta(epsilon), most);
 }
 
+/** Mark each listed entry as verified if the ledger has it. */
 function tick(ledger) {
   for (const row of page.querySelectorAll("[data-sequence]")) {
     const is = ledger.heads.get(Number(row.dataset.sequence)) === row.dataset.hash;
@@ -79,11 +81,11 @@ function tick(ledger) {
 }
 
 try {
-  const said = parse(page.dataset.said);
+  const stated = parse(page.dataset.statements);
   const ledger = await followed();
-  const rows = await compared(ledger, said);
-  const grown = ledger.sequence > said.head.sequence;
-  await released();
+  const rows = await compared(ledger, stated);
+  const grown = ledger.sequence > stated.head.sequence;
+  await untilReleased();
   const bad = rows.filter(([what, , , agrees]) => !agrees && (!grown || what.startsWith("head")));
   at("state").className = bad.length === 0 ? "note" : "wrong";
   at("state").textContent =
@@ -91,9 +93,9 @@ try {
       ? `The ledger was verified, but the server states something else for: ${bad.map(([what]) => what).join(", ")}.`
       : `All ${ledger.sequence} entries are verified, hash by hash, and no charge exceeded the budget` +
         (grown ? ". New entries arrived since this page was loaded: reload it." : ", and the server states the same.");
-  const told = rows.map(([what, here, there, agrees]) => [what, here, there, agrees ? "agrees" : "differs"]);
-  at("compared").replaceChildren(table(["Value", "Computed here", "Stated by the server", "Result"], told));
-  draw(ledger, said.budget);
+  const results = rows.map((row) => [...row.slice(0, 3), row[3] ? "agrees" : "differs"]);
+  at("compared").replaceChildren(table(["Value", "Computed here", "Stated by the server", "Result"], results));
+  draw(ledger, stated.budget);
   tick(ledger);
   const form = document.querySelector("form[data-keys]");
   form.ledger = ledger;

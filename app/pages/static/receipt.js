@@ -1,22 +1,26 @@
-// Checks a receipt of a release or a session where it is read: a trusted key signed exactly RFC8785(receipt), and the
-// stated epsilon covers the receipt's queries or plan. The epsilon of Gaussian and of pure answers is recomputed here.
-// Other answers are reported as not recomputed; `purse receipt verify` recomputes all of them.
-// This is one module without imports and without requests, for a page, a saved file and Node. The arithmetic of
-// docs/proofs/gaussian.md is written a second time on purpose: an error in one of the two shows as a difference.
+// Checks a receipt of a release or a session: a trusted key signed exactly RFC8785(receipt), and the stated epsilon
+// covers the receipt's queries or plan. The epsilon of Gaussian and of pure answers is recomputed here. Other answers
+// are reported as not recomputed; `purse receipt verify` recomputes all of them.
+//
+// This module has no imports and sends no requests. It runs in a page, from a saved file and in Node. The arithmetic of
+// docs/proofs/gaussian.md is written here a second time on purpose: an error in one of the two shows as a difference.
 
 export class Invalid extends Error {} // malformed, whoever made it
 export class Unsupported extends Error {} // this browser lacks Ed25519, or the page did not come by https
 
 export const [RECEIPT, HEAD] = ["privy-purse-receipt", "privy-purse-head"];
-const [MOST_KEYS, LONGEST, DEEPEST] = [256, 200_000, 200]; // of a set; characters of a signature; levels of a document
-const FEW = 1e-9; // relative: another processor's last digits, of numbers that were computed
+const MOST_KEYS = 256; // of a key set
+const MOST_CHARACTERS = 200_000; // of a signature
+const MOST_LEVELS = 200; // of a document's nesting
+const TOLERANCE = 1e-9; // relative difference of a computed number on two processors
 
 export const refuse = (why) => {
   throw new Invalid(why);
 };
-const TOKENS = /[":]|\\.|-?[0-9][0-9.eE+-]*/g; // each of bounded length but for numbers: no match needs a deep stack
+const TOKENS = /[":]|\\.|-?[0-9][0-9.eE+-]*/g; // all tokens that `parse` looks at; matching them needs no deep stack
 
-/** The JSON value of a text: one value for each key, finite numbers, no integer beyond 2^53 - 1. */
+/** Return the JSON value of a text; throw `Invalid` for a repeated key, a number beyond a double or an integer beyond
+ * 2^53 - 1. */
 export function parse(text) {
   let value;
   try {
@@ -37,16 +41,16 @@ export function parse(text) {
   return value;
 }
 
-/** How many members all its objects have: of a repeated key JSON.parse keeps one. */
+/** Return the number of members of all objects in a value. JSON.parse keeps one member of a repeated key. */
 function members(value, depth) {
-  if (depth > DEEPEST) refuse("the document is nested too deeply");
+  if (depth > MOST_LEVELS) refuse("the document is nested too deeply");
   if (typeof value === "number" && !Number.isFinite(value)) refuse("the document holds a number beyond a double");
   if (typeof value !== "object" || value === null) return 0;
   const inner = Object.values(value).reduce((sum, each) => sum + members(each, depth + 1), 0);
   return Array.isArray(value) ? inner : inner + Object.keys(value).length;
 }
 
-/** The one RFC 8785 text of a JSON value: keys by UTF-16 code units, numbers and strings as ECMAScript writes them. */
+/** Return the RFC 8785 text of a JSON value: keys by UTF-16 code units, numbers and strings as in ECMAScript. */
 export function canonical(value) {
   if (typeof value === "string") return value.isWellFormed() ? JSON.stringify(value) : refuse("a lone surrogate");
   if (value === null || typeof value === "boolean" || Number.isFinite(value)) return String(value);
@@ -77,8 +81,8 @@ export function checked(value, checks, what) {
 
 const utf8 = (text) => new TextEncoder().encode(text);
 const subtle = () => {
-  const found = globalThis.crypto?.subtle;
-  if (found) return found;
+  const available = globalThis.crypto?.subtle;
+  if (available) return available;
   throw new Unsupported("a browser gives its cryptography only to pages that came by https");
 };
 
@@ -87,7 +91,7 @@ function encode64(bytes) {
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The bytes of base64url; null for what no encoder would write. */
+/** Return the bytes of base64url; null for a text that no encoder writes. */
 function decode64(text) {
   if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return null;
   const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
@@ -96,14 +100,14 @@ function decode64(text) {
 
 const digest = async (text) => new Uint8Array(await subtle().digest("SHA-256", utf8(text)));
 
-/** SHA-256 of a text's UTF-8, as lower-case hexadecimal. */
+/** Return the SHA-256 of a text's UTF-8, as lower-case hexadecimal. */
 export const sha256 = async (text) =>
   Array.from(await digest(text), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** A key's RFC 7638 name; the name that a key set gives it is not believed. */
+/** Return the RFC 7638 name of a key, which is computed because a key set may state another one. */
 const thumbprint = async (x) => encode64(await digest(canonical({ crv: "Ed25519", kty: "OKP", x })));
 
-/** The keys of a JWK Set, public; what is no Ed25519 key is passed over when it is looked at. */
+/** Return the Ed25519 keys of a JWK Set. */
 function keyList(trusted) {
   const keys = isObject(trusted) ? trusted.keys : undefined;
   const isSet = Array.isArray(keys) && keys.length <= MOST_KEYS && keys.every(isObject);
@@ -111,6 +115,7 @@ function keyList(trusted) {
   return keys.filter((key) => key.kty === "OKP" && key.crv === "Ed25519" && typeof key.x === "string");
 }
 
+/** Return the public key with these bytes in base64url; null if they are not a key. */
 async function imported(x) {
   const raw = decode64(x);
   if (raw?.length !== 32) return null;
@@ -122,23 +127,24 @@ async function imported(x) {
   }
 }
 
-/** The header's kid; `Invalid` unless it says this algorithm, this kind of document and nothing else. */
-function namedKey(header, kind) {
-  let said;
+/** Return the `kid` of a signature's header. Throw `Invalid` unless the header states Ed25519, this kind of document and
+ * nothing else. */
+function keyName(header, kind) {
+  let fields;
   try {
-    said = parse(new TextDecoder("utf-8", { fatal: true }).decode(decode64(header)));
+    fields = parse(new TextDecoder("utf-8", { fatal: true }).decode(decode64(header)));
   } catch {
     refuse("the signature's header is not JSON");
   }
   const checks = { alg: (alg) => alg === "Ed25519", typ: (typ) => typ === kind, kid: (kid) => typeof kid === "string" };
-  return checked(said, checks, "the signature's header").kid;
+  return checked(fields, checks, "the signature's header").kid;
 }
 
-/** null if a trusted key signed exactly RFC8785(document), else what is wrong. */
+/** Return null if a trusted key signed exactly RFC8785(document), otherwise the reason why it does not hold. */
 export async function wrongSignature(document, signature, trusted, kind = RECEIPT) {
-  const parts = typeof signature === "string" && signature.length <= LONGEST ? signature.split(".") : [];
+  const parts = typeof signature === "string" && signature.length <= MOST_CHARACTERS ? signature.split(".") : [];
   if (parts.length !== 3) refuse("the signature must be a compact JWS");
-  const kid = namedKey(parts[0], kind);
+  const kid = keyName(parts[0], kind);
   const payload = encode64(utf8(canonical(document)));
   const bytes = decode64(parts[2]);
   for (const { x } of keyList(trusted)) {
@@ -167,7 +173,7 @@ export const isUnit = (unit) => {
   const { name = "row", max_rows: most = null } = checked(unit, UNIT, "unit");
   return (name === "person") === (most !== null);
 };
-/** Return whether n is stated as `rows` or `persons`, as the unit is named, and not as the other. */
+/** Return whether the number of records is stated once: as `persons` if the unit is a person, otherwise as `rows`. */
 export const isCounted = ({ unit, rows = null, persons = null }) =>
   (unit?.name === "person") === (persons !== null) && (persons === null) === (rows !== null);
 const isProfile = (profile) => checked(profile, { job: TEXT, sha256: SHA256 }, "profile");
@@ -207,7 +213,7 @@ export function statement(receipt) {
 
 const density = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
 
-/** Mills' ratio (1 - Phi(x)) / phi(x), x >= 0: a series of positive terms below 2, a continued fraction above. */
+/** Return Mills' ratio (1 - Phi(x)) / phi(x), x >= 0, by a series of positive terms or by a continued fraction. */
 function mills(x) {
   if (x >= 2) {
     let rest = x;
@@ -222,28 +228,38 @@ function mills(x) {
   return 0.5 / density(x) - sum;
 }
 
-/** delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of N(0, 1) against N(mu, 1).
- * With x = epsilon/mu - mu/2 and y = x + mu it is phi(x) (mills(x) - mills(y)), e^epsilon phi(y) being phi(x): no
- * exponential overflows, and small deltas keep their digits. */
+/** Return delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of N(0, 1) against N(mu, 1).
+ *
+ * Let x = epsilon/mu - mu/2 and y = x + mu. Because e^epsilon phi(y) = phi(x), delta is phi(x) (mills(x) - mills(y)).
+ * In this form no exponential overflows, and small deltas keep their digits. */
 export function gaussDelta(mu, epsilon) {
   if (mu === 0) return 0;
   const [x, y] = [epsilon / mu - mu / 2, epsilon / mu + mu / 2];
   return x >= 0 ? density(x) * (mills(x) - mills(y)) : 1 - density(x) * (mills(-x) + mills(y));
 }
 
-/** The least epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up by 1e-9, as the server rounds. */
+/** Return the smallest epsilon >= 0 with deltaAt(epsilon) <= delta, for a decreasing function.
+ *
+ * The search for an upper bound begins at `start` and ends above 1e6. */
+export function leastEpsilon(deltaAt, delta, start = 1) {
+  if (deltaAt(0) <= delta) return 0;
+  let [low, high] = [0, start];
+  while (deltaAt(high) > delta && high < 1e6) high *= 2;
+  for (let middle = high / 2; middle > low && middle < high; middle = (low + high) / 2) {
+    [low, high] = deltaAt(middle) > delta ? [middle, high] : [low, middle];
+  }
+  return high;
+}
+
+/** Return the smallest epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up by 1e-9 as on the server. */
 export function gaussEpsilon(mu, delta) {
   if (!(mu <= 1e6) || !(delta >= 1e-12)) return Infinity;
   const least = Math.max(mu, 1e-5);
-  if (gaussDelta(least, 0) <= delta) return 0;
-  let [low, high] = [0, (least * least) / 2 + 40 * least + FEW];
-  while (gaussDelta(least, high) > delta) high *= 2;
-  for (let middle = high / 2; middle > low && middle < high; middle = (low + high) / 2)
-    [low, high] = gaussDelta(least, middle) > delta ? [middle, high] : [low, middle];
-  return high * (1 + FEW);
+  const bound = (least * least) / 2 + 40 * least + TOLERANCE;
+  return leastEpsilon((epsilon) => gaussDelta(least, epsilon), delta, bound) * (1 + TOLERANCE);
 }
 
-/** T_eff = (1 + c + .. + c^(T-1))^2 / (1 + c^2 + .. + c^(2(T-1))), rounded up: steps of which only the last is seen. */
+/** Return T_eff = (1 + c + .. + c^(T-1))^2 / (1 + c^2 + .. + c^(2(T-1))), rounded up, for a released last iterate. */
 function effectiveSteps({ steps, contraction }) {
   const powers = (c) => {
     let [total, power] = [1, c];
@@ -286,7 +302,7 @@ const MECHANISMS = {
   },
   poisson_gaussian: {
     own: { rate: RATE },
-    fits: (q, n) => q.rate * n >= 1 - FEW,
+    fits: (q, n) => q.rate * n >= 1 - TOLERANCE,
     mu: (q, k) => q.rate === 1 && k / q.noise_multiplier,
     event: (q) => sampled(q.rate, gaussian(q.noise_multiplier)),
   },
@@ -305,7 +321,7 @@ const MECHANISMS = {
   without_replacement: drawn,
   random_allocation: {
     own: { rate: RATE, slots: SLOTS, form: FORM },
-    fits: (q, n) => (q.rate * n) / q.slots >= 1 - FEW,
+    fits: (q, n) => (q.rate * n) / q.slots >= 1 - TOLERANCE,
   },
   resampled: {
     own: { rows: whole(2, 1e10), each: isResampled },
@@ -326,18 +342,18 @@ function query(stated, { rows, persons, unit = {} }) {
 function planned(queries, receipt) {
   const names = new Set(Array.isArray(queries) ? queries.map((q) => q?.name) : []);
   if (names.size < 1 || names.size > 64 || names.size < queries.length) refuse("a plan holds 1 to 64 distinct queries");
-  return queries.map((said) => query(said, receipt));
+  return queries.map((stated) => query(stated, receipt));
 }
 
 const isKnown = (q) => MECHANISMS[q.mechanism].event !== undefined;
 const cost = (currency, q, k) => MECHANISMS[q.mechanism][currency]?.(q, k) || NaN;
-/** mu^2 = sum of count * mu_i^2; NaN if not all answers are Gaussian. */
+/** Return the root of mu^2 = sum of count * mu_i^2; NaN if not all answers are Gaussian. */
 const muOf = (plan, k) => Math.sqrt(plan.reduce((sum, q) => sum + q.count * cost("mu", q, k) ** 2, 0));
 
 const RUN = { queries: () => true, neighbors: optional(RELATION) };
-/** Whether a choice's runs, null if there is no choice, are those of the method and each within what it says of one,
- * for its price speaks of no others: `[holds, says]`. */
-function chosen(receipt, plan, k) {
+/** Check the runs of a tuning, which releases the best of several: the method lists all of them, and none costs more
+ * than the selection's query states for one run. Return `[holds, says]`; null if the receipt is not of a tuning. */
+function checkedRuns(receipt, plan, k) {
   const choices = plan.filter((q) => q.mechanism === "selection");
   if (choices.length === 0 && !Object.hasOwn(receipt.method, "trials")) return null;
   const [{ runs, noise_multiplier: z } = {}, { trials, repeats }] = [choices[0], receipt.method];
@@ -348,14 +364,15 @@ function chosen(receipt, plan, k) {
     return own === (k === 1 ? "zero_out" : undefined) ? planned(queries, receipt) : refuse("a run's neighbors");
   });
   const known = plans.filter((each) => each.every((q) => isKnown(q) && !(cost("epsilon", q, k) > 0)));
-  if (known.some((each) => !(muOf(each, k) <= (k / z) * (1 + FEW)))) refuse("a run costs more than the choice allows");
+  const most = (k / z) * (1 + TOLERANCE);
+  if (known.some((each) => !(muOf(each, k) <= most))) refuse("a run costs more than the choice allows");
   if (known.length < plans.length) return [null, "not recomputed here: a run needs `purse receipt verify`"];
   return [true, `each of its ${runs} runs costs no more than the choice says of one`];
 }
 
-/** What the queries of a receipt cost at its delta, as far as it is known here: exactly if Gaussian, a sum if pure.
- * `{epsilon, accountant, mu}`, or `{mechanisms}`: those that are not recomputed here; and of runs what `chosen` finds.
- * `Invalid` if the event tree is not that of the queries. */
+/** Return the cost of a receipt's queries in the form of `summed`, and as `runs` the result of `checkedRuns`.
+ *
+ * Throw `Invalid` if the event tree is not that of the queries. */
 export function recompute(receipt) {
   const { event, neighbors, delta } = receipt;
   const [plan, k] = [planned(receipt.queries, receipt), neighbors === "zero_out" ? 1 : 2];
@@ -365,15 +382,17 @@ export function recompute(receipt) {
     const tree = events.length === 1 ? events[0] : { type: "ComposedDpEvent", events };
     if (!same(event, tree)) refuse("the queries and the event tree differ");
   }
-  const runs = chosen(receipt, plan, k);
+  const runs = checkedRuns(receipt, plan, k);
   const parts = plan.map((q) => {
     return { count: q.count, name: q.mechanism, mu: cost("mu", q, k), epsilon: cost("epsilon", q, k) };
   });
   return { ...summed(parts, delta), runs };
 }
 
-/** Return what parts `{count, name, mu, epsilon}` cost together at a delta, exactly if all are Gaussian, a sum if all
- * are pure: `{epsilon, accountant, mu}`, or `{mechanisms}`, the names of those that are not computed here. */
+/** Return the cost of parts `{count, name, mu, epsilon}` together at a delta: `{epsilon, accountant, mu}`, or
+ * `{mechanisms}`, the names of mechanisms whose cost is not computed here.
+ *
+ * The epsilon is exact if all parts are Gaussian, and the sum of epsilons if all are pure. */
 function summed(parts, delta) {
   const mu = Math.sqrt(parts.reduce((sum, part) => sum + part.count * part.mu ** 2, 0));
   if (delta >= 1e-12 && mu > 0) return { epsilon: gaussEpsilon(mu, delta), accountant: "exact_gaussian", mu };
@@ -385,8 +404,8 @@ function summed(parts, delta) {
   return { mechanisms: [...new Set(open.map((part) => part.name))] };
 }
 
-// For each type of event that ran elsewhere: the checks of its fields, the `mu` or `epsilon` of one use, and whether it
-// fits n records, as in accounting/records/outside.py
+// For each type of event outside of this service: the checks of its fields, the `mu` or `epsilon` of one use, and
+// whether it fits n records, as in accounting/records/outside.py
 const MULTIPLIER = OF_A_QUERY.noise_multiplier;
 const isGaussianEvent = (event) =>
   checked(event, { type: only("GaussianDpEvent"), noise_multiplier: MULTIPLIER }, "an event");
@@ -397,7 +416,7 @@ const EVENTS = {
   PoissonSampledDpEvent: {
     own: { sampling_probability: RATE, event: isGaussianEvent },
     mu: (e, k) => (e.sampling_probability === 1 ? k / e.event.noise_multiplier : NaN),
-    fits: (e, n) => e.sampling_probability * n >= 1 - FEW,
+    fits: (e, n) => e.sampling_probability * n >= 1 - TOLERANCE,
   },
   SampledWithoutReplacementDpEvent: {
     own: { source_dataset_size: ROWS, sample_size: ROWS, event: isGaussianEvent },
@@ -406,7 +425,7 @@ const EVENTS = {
   },
   RandomAllocationDpEvent: {
     own: { rate: RATE, slots: SLOTS, form: FORM, event: isGaussianEvent },
-    fits: (e, n) => (e.rate * n) / e.slots >= 1 - FEW,
+    fits: (e, n) => (e.rate * n) / e.slots >= 1 - TOLERANCE,
   },
 };
 
@@ -439,7 +458,7 @@ export function recomputeSession(receipt) {
 }
 
 const EXACT = ["count", "runs"];
-/** Return whether both are one JSON value, apart from another platform's last digits of a computed number. */
+/** Return whether both are the same JSON value, except for the last digits of computed numbers. */
 function same(found, derived, key = "") {
   if (Array.isArray(derived)) {
     const isAlike = (each, i) => same(found[i], each, key);
@@ -451,7 +470,8 @@ function same(found, derived, key = "") {
     return alike && keys.every((name) => Object.hasOwn(found, name) && same(found[name], derived[name], name));
   }
   if (typeof derived !== "number" || EXACT.includes(key)) return found === derived;
-  return typeof found === "number" && Math.abs(found - derived) <= FEW * Math.max(Math.abs(found), Math.abs(derived));
+  const scale = Math.max(Math.abs(found), Math.abs(derived));
+  return typeof found === "number" && Math.abs(found - derived) <= TOLERANCE * scale;
 }
 
 const ENTRY = { sequence: COUNT, kind: NAME, body: isObject, previous_hash: SHA256, hash: SHA256 };
@@ -461,7 +481,7 @@ export async function isSound(entry) {
   return (await sha256(canonical(rest))) === hash;
 }
 
-/** Return whether an entry states what a receipt does: the release of its model, or the end of its session. */
+/** Return whether an entry states the release, or the end of the session, that a receipt is for. */
 export function isStated(receipt, { kind, body, ...place }) {
   const says = (part, names) => names.every((name) => part[name] === receipt[name]);
   if (!says(place, ["sequence", "previous_hash", "hash"]) || body.at !== receipt.issued_at) return false;
@@ -472,12 +492,13 @@ export function isStated(receipt, { kind, body, ...place }) {
 
 const isRelease = async (receipt, entry) => (await isSound(entry)) && isStated(receipt, entry);
 
-/** What was found of a receipt: `holds` is true if all was checked and holds, null if something could not be checked,
- * else false, and `reason` says the first thing that does not hold. `checks` say it one by one: `{what, holds, says}`.
+/** Return the result of all checks of a receipt.
  *
- * Parameters are texts as files hold them: the receipt `{receipt, signature}`; the trusted JWK Set, from another source
- * than the receipt; perhaps the ledger's entry of its release, and the model, profile or statistic that it is for.
- */
+ * `holds` is false if a check fails, and `reason` is then the first failure. `holds` is null if a check could not be
+ * made, and otherwise true. `checks` lists the checks as `{what, holds, says}`.
+ *
+ * Parameters are the texts of files: the receipt `{receipt, signature}`; the trusted JWK Set, from another source than
+ * the receipt; optionally the ledger's entry of its release, and the model, profile or statistic that it is for. */
 export async function verify(receiptText, keysText, { entry = null, model = null } = {}) {
   const any = () => true;
   const document = checked(parse(receiptText), { receipt: any, signature: any }, "the document");
@@ -504,13 +525,13 @@ export async function verify(receiptText, keysText, { entry = null, model = null
   return { ...found, holds, reason: failed?.says ?? null };
 }
 
-/** Whether the queries cost no more than is stated: `[holds, says]`; a sum that is not tight decides nothing. */
+/** Return whether the queries cost at most the stated epsilon, as `[holds, says]`; null if the sum is not tight. */
 function within(receipt, { mechanisms, epsilon, accountant, mu }, found = {}) {
   const open = (what) => [null, `not recomputed here: ${what} needs \`purse receipt verify\``];
   if (mechanisms) return open(mechanisms.join(", "));
   Object.assign(found, { recomputed: epsilon, mu });
   const says = `the queries cost epsilon ${Number(epsilon.toPrecision(6))} at delta ${receipt.delta}, by ${accountant}`;
-  if (epsilon <= receipt.epsilon * (1 + FEW)) return [true, says];
+  if (epsilon <= receipt.epsilon * (1 + TOLERANCE)) return [true, says];
   if (accountant === "pure" && receipt.delta > 0) return open(`less than the sum ${epsilon}`);
   return [false, "the events cost more than the stated epsilon"];
 }

@@ -1,12 +1,14 @@
-// A declaration is sent as it is filled in: a click that comes while the last field is still taken over waits for it,
-// and where it was lost on its way nothing is sent: the next click asks for it again. What is written by hand after
+// Sends the file with the declaration as it is filled in.
+//
+// A click on the button waits for requests that write the last changes of the form into the declaration. If such a
+// request failed, nothing is sent, and the next click repeats the request. A declaration that is edited by hand after
 // that is sent as it is.
 "use strict";
 const [upload, declaration] = ["upload", "declaration"].map((id) => document.getElementById(id));
 const taking = new Set();
 let [waits, isBehind] = [false, false];
 const isEditing = (ctx) => ctx.sourceElement !== upload;
-function tell(text) {
+function showError(text) {
   const note = Object.assign(document.createElement("p"), { className: "wrong", role: "alert", textContent: text });
   document.getElementById("answer").replaceChildren(note);
 }
@@ -15,7 +17,7 @@ function taken(change) {
   setTimeout(() => { // an answer may be asked for again
     if (!waits || taking.size > 0) return;
     waits = false;
-    if (isBehind) tell("Nothing was sent: the service did not take over what you filled in last. Try again.");
+    if (isBehind) showError("Nothing was sent: the service did not take over what you filled in last. Try again.");
     else upload.requestSubmit();
   });
 }

@@ -1,10 +1,13 @@
-// What is typed while an answer is on its way stays: an answer to what a form no longer says is asked for again, and a
-// declaration that was changed by hand since it was asked for is not replaced. So does what was filled in before the
-// page's scripts had arrived, or kept by the browser; a declaration that was written by then counts as changed by hand.
+// Keeps what a person types while a response is on its way.
+//
+// If a form was changed after its request, the response is dropped and the request is sent again. A declaration (JSON)
+// that was edited by hand after a request is not replaced by the response. Fields that were filled in before the page's
+// scripts were loaded, by the person or by the browser, are sent when the scripts are ready. A declaration that was
+// changed by then counts as edited by hand.
 "use strict";
-let edits = 0; // of the declaration, by hand
-const said = (form) => new URLSearchParams(new FormData(form)).toString();
-/** While a pasted declaration is read, what it replaces takes no typing. */
+let edits = 0; // number of edits of the declaration by hand
+const contents = (form) => new URLSearchParams(new FormData(form)).toString();
+/** Disable the editor while a pasted declaration is read, because the response replaces the editor. */
 const busy = (ctx, is) => {
   if (ctx.target?.id !== "editor" || ctx.request.form) return;
   ctx.target.inert = is;
@@ -12,7 +15,7 @@ const busy = (ctx, is) => {
 };
 document.addEventListener("input", ({ target }) => { if (target.id === "spec") edits += 1; });
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
-  if (ctx.request.form?.dataset.typed !== undefined) ctx.said = said(ctx.request.form);
+  if (ctx.request.form?.dataset.typed !== undefined) ctx.contents = contents(ctx.request.form);
   ctx.edits ??= edits;
   busy(ctx, true);
 });
@@ -20,13 +23,13 @@ document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => busy(
 document.addEventListener("htmx:before:swap", (event) => {
   const { ctx, tasks } = event.detail;
   const { form, action } = ctx.request;
-  if (ctx.said !== undefined && ctx.said !== said(form)) {
+  if (ctx.contents !== undefined && ctx.contents !== contents(form)) {
     event.preventDefault();
     const source = form.contains(ctx.target) ? ctx.target : form;
     const { target, swap, vals, values } = ctx;
     htmx.ajax("POST", action, { source, target, swap, values: { ...vals, ...values }, edits: ctx.edits });
   } else if (ctx.edits !== edits) {
-    tasks.splice(0, tasks.length, ...tasks.filter(({ target }) => target?.id !== "said"));
+    tasks.splice(0, tasks.length, ...tasks.filter(({ target }) => target?.id !== "spec-part"));
   }
 });
 document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // htmx listens by then

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 from accounting.errors import OutOfRange
 from app.calculation.questions import sentence
 from app.http.codes import CODES
-from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status, responses
+from app.http.errors import MEDIA_TYPE, ApiError, invalid, responses
 from purse.wire.base import Wire
 from purse.wire.problems import ProblemDetails, Remaining
 
@@ -126,14 +126,6 @@ def test_violations_are_few() -> None:
     assert problem.violations is not None
     assert len(problem.violations) == 20
     assert "20 of 1000" in str(problem.detail)
-
-
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [(404, "not_found"), (405, "method_not_allowed"), (400, "invalid_request"), (502, "internal"), (413, "too_large")],
-)
-def test_framework_errors_have_a_code(status: int, code: str) -> None:
-    assert of_status(status) == code
 
 
 def test_responses_group_codes_by_status() -> None:

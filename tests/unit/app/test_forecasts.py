@@ -14,7 +14,7 @@ from app.calculation import forecasts
 from app.calculation.forecasts import Scored
 from app.calculation.planted import Planted
 from app.http.errors import ApiError
-from app.quotes.forecasts import here, reaching, sampled
+from app.quotes.forecasts import forecast_locally, reaching, read_sample
 from app.settings import Settings
 from app.sources import twins
 from app.sources.design import Design
@@ -49,7 +49,7 @@ def _request(target: str, **fields: Any) -> ForecastRequest:
 
 
 def _here(target: str, records: int = 2000, sample: Any = None, spec: Any = None, **fields: Any) -> AccuracyForecast:
-    return here(spec or _spec(), records, _request(target, **fields), SETTINGS, sample)
+    return forecast_locally(spec or _spec(), records, _request(target, **fields), SETTINGS, sample)
 
 
 @pytest.mark.parametrize("method", [methods.DpGd(steps=50), methods.AdaptiveGd(steps=50)])
@@ -59,7 +59,7 @@ def test_noise_on_fewer_rows_has_the_std_of_noise_on_all(method: Any) -> None:
     design = Design.of(spec, _request("well").job)
     problem = Problem(Logistic(), n=50_000, d=design.d, row_norm=design.row_norm, columns=design.columns)
     quote = plan(method, problem, Privacy(1.0, 1e-6))
-    small = forecasts._scaled(quote, 5_000)
+    small = forecasts.scaled(quote, 5_000)
     met = small.preparation.prepared(small.problem)
     bounds = small.method.bounds(met) | small.preparation.bounds(small.problem)
     queries = small.release.plan.queries
@@ -72,11 +72,11 @@ def test_a_method_whose_noise_depends_on_n_runs_on_n_rows_or_is_refused() -> Non
     design = Design.of(_spec(), _request("well").job)
     problem = Problem(Logistic(), L2(0.1), n=10**7, d=design.d, row_norm=design.row_norm, columns=design.columns)
     full, tied = (plan(m, problem, Privacy(1.0, 1e-6)) for m in (methods.DpGd(), methods.OutputPerturbation()))
-    assert 1000 <= forecasts._affordable([full], 10) < 10**7
+    assert 1000 <= forecasts.fitting([full], 10)[1] < 10**7
     with pytest.raises(OutOfRange, match="cannot be scaled"):
-        forecasts._affordable([tied], 10)
+        forecasts.fitting([tied], 10)
     planned = plan(methods.OutputPerturbation(), replace(problem, n=500), Privacy(1.0, 1e-6))
-    assert forecasts._affordable([planned], 10) == 500
+    assert forecasts.fitting([planned], 10) == (10, 500)
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_the_planted_relation_has_the_stated_strength(target: str, signal: float
     spec, rows = _spec(), range(20_000)
     design, twin = Design.of(spec, _request(target).job), Twin(twins.declared(spec.columns))
     planted, codes = Planted.of(twin, design, 5, signal), twin.codes(5, rows)
-    y, scores = planted.targets(codes, rows), planted._scores(codes)
+    y, scores = planted.targets(codes, rows), planted.scores(codes)
     if target == "income":
         score, expected = np.corrcoef(scores[:, 0], y)[0, 1] ** 2, signal
         np.testing.assert_array_equal(np.sort(y), np.sort(codes[:, 2]))
@@ -159,7 +159,7 @@ def test_a_sample_is_scored_on_rows_that_were_not_trained_on(tmp_path: Path) -> 
     file, spec = tmp_path / "sample.csv", _spec()
     lines = [f"{age},a,{500 * age},{'yes' if age > 50 else 'no'}" for age in range(100)]
     file.write_text("age,site,income,well\n" + "\n".join(lines) + "\n")
-    sample = sampled(file, spec)
+    sample = read_sample(file, spec)
     train, test = sample.parted
     assert (len(train.rows), len(test.rows)) == (80, 20)
     assert not {*train.rows[:, 0]} & {*test.rows[:, 0]}
@@ -175,8 +175,8 @@ def test_fewer_runs_are_made_by_default_if_more_would_exceed_the_work_limit() ->
     design = Design.of(_spec(), _request("well").job)
     problem = Problem(Logistic(), n=10**6, d=design.d, row_norm=design.row_norm, columns=design.columns)
     short, long = ([plan(methods.DpGd(steps=steps), problem, Privacy(1.0, 1e-6))] for steps in (10, 30_000))
-    assert forecasts.fitting(short, None) == (10, forecasts._affordable(short, 10))
+    assert forecasts.fitting(short, None) == forecasts.fitting(short, 10)
     runs, records = forecasts.fitting(long, None)
-    assert (runs, records) == (3, forecasts._affordable(long, 3))
+    assert (runs, records) == (3, forecasts.fitting(long, 3)[1])
     with pytest.raises(OutOfRange):
         forecasts.fitting(long, 10)

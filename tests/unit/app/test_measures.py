@@ -1,4 +1,4 @@
-"""Ends hold the truth as often as they say: noise alone on the records, noise and sampling on what they are of."""
+"""Intervals of measures contain the true value as often as stated, for the noise alone and with the sampling."""
 
 import math
 from collections import Counter
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.results import evaluations
-from app.results.measures import Counted, Quadratic, accepted
+from app.results.measures import Counted, accepted
 from app.sources.design import Design
 from purse.wire.columns import NumberColumn
 from purse.wire.evaluations import Measured
@@ -26,8 +26,8 @@ NONE = np.zeros(BINS)
 
 def measures(counts: Any, std: float, n: int | None) -> dict[str, Measured]:
     counted = Counted(np.asarray(counts, float), std, n)
-    loss = counted.mean(evaluations._losses(np.linspace(0, 1, BINS + 1)), (0.01, 4.606))
-    at_threshold = evaluations._threshold(counted, BINS, 7, 0.35)
+    loss = counted.mean(evaluations.losses(np.linspace(0, 1, BINS + 1)), (0.01, 4.606))
+    at_threshold = evaluations.threshold_measures(counted, BINS, 7, 0.35)
     first = (np.arange(BINS) < 4).astype(float)
     measured = {
         "auc": counted.auc(BINS),
@@ -113,9 +113,9 @@ def test_equal_rows_of_a_person_do_not_narrow_the_intervals() -> None:
 
 def test_counts_are_of_rows_even_if_each_row_has_a_fraction_of_a_records_weight() -> None:
     """Counts are ten times as large if a row adds a tenth; shares do not change."""
-    single, many = (Counted(CHANCES * 100, 2.0, None, places) for places in (1, 10))
+    single, many = (Counted(CHANCES * 100, 2.0, None, slots) for slots in (1, 10))
     assert many.released == pytest.approx(10 * single.released)
-    expected, scaled = (evaluations._two(BINS, ["a", "b"], counted, True) for counted in (single, many))
+    expected, scaled = (evaluations.two_classes(BINS, ["a", "b"], counted, True) for counted in (single, many))
     assert np.array(scaled.counts) == pytest.approx(10 * np.array(expected.counts))
     assert scaled.thresholds[3].true_positives == pytest.approx(10 * expected.thresholds[3].true_positives)
     assert scaled.calibration is not None
@@ -131,7 +131,7 @@ def test_measures_of_residuals_and_classes_are_in_the_targets_units() -> None:
     target = NumberColumn(name="y", type="number", lower=0, upper=80)
     design = Design((), (), target, 0, 1, None, 1.0)
     counts = np.histogram(r / 40, 20, (-0.5, 0.5))[0].astype(float)
-    residuals = evaluations._residuals(Evaluation(bins=20), design, Counted(counts, 1e-6, 5000))
+    residuals = evaluations.residuals(Evaluation(bins=20), design, Counted(counts, 1e-6, 5000))
     assert (residuals.clip, residuals.edges[0], residuals.edges[-1]) == (20, -20, 20)
     for measure, exact in (
         (residuals.mean_squared_error, (r**2).mean()),
@@ -139,13 +139,13 @@ def test_measures_of_residuals_and_classes_are_in_the_targets_units() -> None:
     ):
         assert measure.noise_low <= exact <= measure.noise_high
         assert measure.value == pytest.approx(exact, rel=0.02)
-    classes = evaluations._many(["a", "b"], Counted(np.array([30.0, 10, 20, 40]), 1e-6, 100))
+    classes = evaluations.many_classes(["a", "b"], Counted(np.array([30.0, 10, 20, 40]), 1e-6, 100))
     assert [classes.accuracy.value, *(measure.value for measure in classes.recall)] == pytest.approx([0.7, 0.75, 2 / 3])
     assert classes.counts == [[30, 10], [20, 40]]
 
 
 def test_a_measure_beyond_its_range_counts_as_its_end() -> None:
-    assert accepted(12.0, 10.0, Quadratic(1.0, 0.0, 0.0), (0.0, 1.0)) == pytest.approx((1 - 0.196, 1.0), rel=1e-4)
-    assert accepted(1.0, 0.0, Quadratic(1.0, 0.0, 0.0), (0.0, 1.0)) == (0.0, 1.0)
-    assert accepted(1.0, 1.0, Quadratic(0.0, 0.0, 1.0), (0.0, 2.0)) == pytest.approx((1 / 2.959964, 2.0))
-    assert accepted(1.0, 1.0, Quadratic(9.0, 0.0, 1.0), (0.0, 2.0)) == (0.0, 2.0)
+    assert accepted(12.0, 10.0, np.array([1.0, 0.0, 0.0]), (0.0, 1.0)) == pytest.approx((1 - 0.196, 1.0), rel=1e-4)
+    assert accepted(1.0, 0.0, np.array([1.0, 0.0, 0.0]), (0.0, 1.0)) == (0.0, 1.0)
+    assert accepted(1.0, 1.0, np.array([0.0, 0.0, 1.0]), (0.0, 2.0)) == pytest.approx((1 / 2.959964, 2.0))
+    assert accepted(1.0, 1.0, np.array([9.0, 0.0, 1.0]), (0.0, 2.0)) == (0.0, 2.0)

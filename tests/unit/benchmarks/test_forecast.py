@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.demo import data
-from app.quotes.forecasts import here
+from app.quotes.forecasts import forecast_locally
 from app.settings import Settings
 from app.sources.twins import Twin
 from app.wire import ForecastPrivacy, ForecastRequest
@@ -23,7 +23,7 @@ def test_a_forecast_from_a_profile_is_near_the_truth_if_the_signal_is_right() ->
     signal, optimum, (truth,) = truth_of(case_of(spec, data.TARGET, rows, test), 1, (0.5,))
     privacy = ForecastPrivacy(epsilons=(0.5,))
     body = ForecastRequest(dataset="d", target=data.TARGET, privacy=privacy, signal=signal, runs=3)
-    forecast = here(
+    forecast = forecast_locally(
         spec, len(rows.rows), body, Settings(home=Path("/nowhere")), Twin(profile_of(spec, rows), spec.dialect)
     )
     assert forecast.source == "profile"

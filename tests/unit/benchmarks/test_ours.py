@@ -40,7 +40,7 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
     columns = Columns((1, 1))
     split = Split("made up", X[:400], y[:400], X[400:], y[400:], columns.row_norm, columns)
     monkeypatch.setattr(ours, "RESULTS", tmp_path / "ours.jsonl")
-    monkeypatch.setattr(ours, "_SETS", (lambda: split,))
+    monkeypatch.setattr(ours, "LOADERS", (lambda: split,))
     ours.preparation(2)
     lines_before = (tmp_path / "ours.jsonl").read_text()
     facts, cells = ours.read()

@@ -13,7 +13,7 @@ from functools import cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
-_TIMEOUT_SECONDS = 10.0  # for the lookup, the connection, the message and the first line of the answer together
+TIMEOUT_SECONDS = 10.0  # for the lookup, the connection, the message and the first line of the answer together
 _GLOBAL = IPv6Network("2000::/3")  # all addresses of version 6 that are assigned
 
 
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """The destination of a message: the checked address of a named host."""
 
     parts: SplitResult
@@ -35,12 +35,12 @@ class Place:
         return self.parts._replace(netloc=f"{host}:{port_of(self.parts)}").geturl()
 
 
-def parted(url: str, named: Collection[str]) -> SplitResult:
+def parsed_url(url: str, allowed_hosts: Collection[str]) -> SplitResult:
     """Return the parts of a URL. Raise `Refused` if its form is not allowed.
 
     Parameters
     ----------
-    named : hosts that the operator allows at private addresses and without TLS
+    allowed_hosts : hosts that the operator allows at private addresses and without TLS
     """
     try:
         parts = urlsplit(url)
@@ -49,7 +49,7 @@ def parted(url: str, named: Collection[str]) -> SplitResult:
         raise Refused("must be a URL, such as https://example.org/hook") from None
     if not is_whole or "@" in parts.netloc or parts.fragment or "\\" in url:
         raise Refused("must be a URL with a host and without user, password and fragment")
-    if parts.scheme != "https" and parts.hostname not in named:
+    if parts.scheme != "https" and parts.hostname not in allowed_hosts:
         raise Refused("must be an https URL: the operator does not allow http for this host (PURSE_WEBHOOK_HOSTS)")
     return parts
 
@@ -70,15 +70,15 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast
 
 
-async def place(url: str, named: Collection[str]) -> Place:
+async def resolved(url: str, allowed_hosts: Collection[str]) -> Destination:
     """Look up the host; raise `Refused` if one of its addresses is not public, `OSError` if it has none."""
-    parts = parted(url, named)
+    parts = parsed_url(url, allowed_hosts)
     loop = asyncio.get_running_loop()
     entries = await loop.getaddrinfo(parts.hostname, port_of(parts), type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in entries]
-    if parts.hostname not in named and not all(map(is_public, addresses)):
+    if parts.hostname not in allowed_hosts and not all(map(is_public, addresses)):
         raise Refused("has a host whose address is not public")
-    return Place(parts, addresses[0])
+    return Destination(parts, addresses[0])
 
 
 @cache
@@ -89,7 +89,7 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-async def post(url: str, named: Collection[str], body: bytes, headers: Mapping[str, str]) -> int:
+async def post(url: str, allowed_hosts: Collection[str], body: bytes, headers: Mapping[str, str]) -> int:
     """Send a message; return the status of the answer, of which nothing else is read. No redirect, no proxy.
 
     Raises
@@ -99,13 +99,15 @@ async def post(url: str, named: Collection[str], body: bytes, headers: Mapping[s
     """
     import httpx  # late: a server is ready without it
 
-    async with asyncio.timeout(_TIMEOUT_SECONDS):
-        to = await place(url, named)
-        own = {"Host": to.parts.netloc, "Accept-Encoding": "identity", "User-Agent": "privy-purse"}
-        client = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, follow_redirects=False, trust_env=False, verify=_trusted())
-        named_host = {"sni_hostname": to.parts.hostname}
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        destination = await resolved(url, allowed_hosts)
+        own = {"Host": destination.parts.netloc, "Accept-Encoding": "identity", "User-Agent": "privy-purse"}
+        client = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False, verify=_trusted())
+        named_host = {"sni_hostname": destination.parts.hostname}
         async with (
             client,
-            client.stream("POST", to.url, content=body, headers={**headers, **own}, extensions=named_host) as answer,
+            client.stream(
+                "POST", destination.url, content=body, headers={**headers, **own}, extensions=named_host
+            ) as answer,
         ):
             return answer.status_code
