@@ -161,6 +161,7 @@ def turned(reference: Reference, epsilon: float, rank: int) -> Callable[[], Vect
     std = plan.query("gradient").noise_multiplier * limit / n
     single = std / math.sqrt(_STEPS)
     ridge = min(1.0, single * problem.d / (2 * limit)) * single
+    penalties = np.append(np.full(problem.d - 1, ridge), 0.0)
 
     def fit() -> Vector:
         random = np.random.default_rng()
@@ -176,7 +177,7 @@ def turned(reference: Reference, epsilon: float, rank: int) -> Callable[[], Vect
             point = path.extrapolate(_STEP * single)
             slopes = bounded(split.y * (z @ point), limit / lengths)
             gradient = -(split.y * slopes) @ z / n + std * random.standard_normal(problem.d)
-            path.move(point, gradient + ridge * np.append(point[:-1], 0.0), _STEP, t)
+            path.descend(point, gradient, penalties, _STEP, t)
         w = path.mean_in_frame
         return frame.raw(np.append(B @ w[:-1], w[-1])[None]).ravel()
 

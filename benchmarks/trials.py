@@ -21,7 +21,6 @@ from solvers.columns import Columns
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
-from solvers.oracles import Standardised
 from solvers.preparation import private
 
 EPSILONS = (0.2, 0.5, 1.0)
@@ -33,7 +32,7 @@ _RECALIBRATION_SHARE = 0.05  # of mu^2
 _BANDS = (1, 2, 4, 8, 16, 32)
 
 Vector = NDArray[np.float64]
-_signal = AdaptiveGdRun._signal
+_signal = AdaptiveGdRun.signal
 
 
 def report(seeds: int) -> None:
@@ -93,7 +92,7 @@ def small(seeds: int) -> None:
             [f"eps {epsilon:g}, r {ratio:.1f}" for epsilon, ratio in ratios.items()],
         )
         print_row("  by its rule", _spreads(reference, AdaptiveGd(), _SMALL_EPSILONS, seeds))
-        with mock.patch.object(AdaptiveGdRun, "_signal", _many_records):
+        with mock.patch.object(AdaptiveGdRun, "signal", _many_records):
             entries = _spreads(reference, AdaptiveGd(), _SMALL_EPSILONS, seeds)
         print_row(f"  as if r were {_MANY_RECORDS:g}", entries)
 
@@ -102,9 +101,9 @@ def _spreads(reference: Reference, method: Method, epsilons: tuple[float, ...], 
     return [spread(reference.excesses(method, epsilon, seeds)) for epsilon in epsilons]
 
 
-def _many_records(run: AdaptiveGdRun, oracle: Standardised, problem: Problem) -> float:
+def _many_records(run: AdaptiveGdRun, problem: Problem, noise_multiplier: float) -> float:
     """Return n mu / d, and at least _MANY_RECORDS."""
-    return max(_signal(run, oracle, problem), _MANY_RECORDS)
+    return max(_signal(run, problem, noise_multiplier), _MANY_RECORDS)
 
 
 def descent(seeds: int) -> None:

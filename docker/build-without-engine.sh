@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds the Dockerfile and runs the image, without a container engine: for Debian, as root.
 #
-# The base image is made here from Debian's own packages (mmdebstrap), the build runs in a chroot (buildah), and the
-# image runs in namespaces of its own: read-only root file system, /tmp in memory, a volume on /data, no network but its
-# own loopback, the image's own user, command and health check. Last, `purse demo` runs inside it, on the image's
-# workers. Nothing stays behind but the packages of Debian that were missing.
+# The base image is made from Debian's packages (mmdebstrap), and the build runs in a chroot (buildah). The image runs in
+# namespaces of its own, with a read-only root file system, /tmp in memory, a volume on /data, no network but loopback,
+# and its own user, command and health check. At the end, `purse demo` runs inside it, on the image's workers. The
+# script installs the packages of Debian that are missing, and removes everything else.
 #
 #   KEEP=image.tar docker/build-without-engine.sh    also writes the image, as an archive for `docker load`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf '== %s\n' "$*"; }
-[ "$(id -u)" = 0 ] || { echo "needs root: chroots and mounts" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || { echo "$0: Root is needed for chroots and mounts. Run it as root." >&2; exit 1; }
 
 missing=()
 for tool in buildah mmdebstrap ip:iproute2 unshare:util-linux python3; do
@@ -39,7 +39,7 @@ builder commit --quiet "$base" privy-purse-base >/dev/null
 builder rm "$base" >/dev/null
 rm "$work/base.tar"
 
-# This machine's own way to the package registry, for the build alone.
+# The build uses this machine's address of the package registry and its certificates. The image does not contain them.
 secrets="$work/secrets"
 authority=${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}
 : >"$secrets/ca.pem"

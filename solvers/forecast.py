@@ -40,7 +40,7 @@ def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
     untrained = problem.G * reach
     if not problem.start.any():
         untrained = min(untrained, _start_loss(problem))
-    start = Start(reach, certain, untrained)
+    start = Start(reach, untrained)
     bound = run.excess_risk(problem, noise_std, start) if problem.is_convex else _NOT_CONVEX
     if isinstance(bound, str):
         return Forecast(None, reach, certain, untrained, bound)

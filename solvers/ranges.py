@@ -1,7 +1,11 @@
-"""Ranges of settings, stated in the type of a dataclass's field: `steps: Annotated[int, Whole(100)]`."""
+"""Ranges of settings, stated in the type of a dataclass's field.
+
+A number has a range, as in `steps: Annotated[int, Whole(100)]`. A name has a choice of values, as in
+`noise: Literal["gaussian", "laplace"] | None`.
+"""
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from solvers.errors import Unsuitable
 
@@ -48,9 +52,12 @@ Ratio = Annotated[float | None, Real(1.1, 1000)]
 
 
 def check_ranges(settings: Any) -> None:
-    """Raise `Unsuitable` if a field of these settings is neither None nor in the range that its type states."""
+    """Raise `Unsuitable` if a field of these settings is neither None nor a value that its type allows."""
     for field in fields(settings):
         value = getattr(settings, field.name)
+        for choice in (field.type, *get_args(field.type)):
+            if get_origin(choice) is Literal and value is not None and value not in get_args(choice):
+                raise Unsuitable(f"{settings.name}: {field.name} must be one of: {', '.join(get_args(choice))}")
         for valid in getattr(field.type, "__metadata__", ()):
             if isinstance(valid, Whole | Real) and value is not None:
                 valid.check(value, f"{settings.name}: {field.name}")

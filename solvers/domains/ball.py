@@ -16,3 +16,7 @@ class Ball:
 
     def __post_init__(self) -> None:
         within(self.radius, "radius", 1e-6, 1e6)
+
+    def diameter(self, dimension: int) -> float:  # noqa: ARG002
+        """Return the largest ||u - w||_2 over C: 2 radius, between opposite points."""
+        return 2 * self.radius

@@ -21,10 +21,6 @@ class L1Ball(Ball):
 
     name: Literal["l1_ball"] = "l1_ball"
 
-    def diameter(self, dimension: int) -> float:  # noqa: ARG002
-        """Return the largest ||u - w||_2 = 2 radius, between opposite vertices."""
-        return 2 * self.radius
-
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest point of the ball, by one sort, inside and outside."""
         sizes = np.abs(w)

@@ -20,10 +20,6 @@ class L2Ball(Ball):
 
     name: Literal["l2_ball"] = "l2_ball"
 
-    def diameter(self, dimension: int) -> float:  # noqa: ARG002
-        """Return the largest ||u - w||_2 = 2 radius."""
-        return 2 * self.radius
-
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest point of the ball, by the same operations inside and outside."""
         return w * (self.radius / max(float(np.linalg.norm(w)), self.radius))

@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from solvers.kernels.slopes import slope as slope
     from solvers.kernels.sparse import distances as distances
     from solvers.kernels.sparse import square_sums as square_sums
-    from solvers.kernels.steps import ABSOLUTE as ABSOLUTE
-    from solvers.kernels.steps import COARSEST as COARSEST
-    from solvers.kernels.steps import FARTHEST as FARTHEST
-    from solvers.kernels.steps import FINEST as FINEST
-    from solvers.kernels.steps import LARGEST as LARGEST
-    from solvers.kernels.steps import NEAREST as NEAREST
-    from solvers.kernels.steps import RELATIVE as RELATIVE
     from solvers.kernels.steps import fit as fit
     from solvers.kernels.steps import round_tails as round_tails
     from solvers.kernels.steps import walk as walk

@@ -45,7 +45,9 @@ def inverse_norms(records: Records) -> Vector:
     numbers_end = numbers_end if index.shape[0] > 0 else 0
     missing = spans(squares[:numbers_end] * (center[:numbers_end] * center[:numbers_end]))
     n = records.numbers.shape[0]
-    short, long, inverse = singles(records.numbers), doubles(records.numbers), np.empty(n)
+    short = singles(records.numbers)
+    long = doubles(records.numbers)
+    inverse = np.empty(n)
     for i in range(n):
         total = constant * constant
         for j in range(short.shape[1] if records.is_single else long.shape[1]):

@@ -107,7 +107,7 @@ class WalkAnchor(NamedTuple):
 
 
 class WalkStart(NamedTuple):
-    """Where a walk goes on: its next step, and whether the noise of that step is given already."""
+    """The state from which a walk continues: its next step, and whether that step's noise is already rounded."""
 
     step: int
     has_noise: bool

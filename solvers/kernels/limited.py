@@ -34,7 +34,8 @@ def logistic_sum(examples: FramedExamples, limit: float, w: Vector, start: int, 
         margins(t, records, rows, first - start, count, v)
         for k in range(count):
             i = first + k
-            s, allowed = 1.0 / (1.0 + exp(y[i] * t[k])), limit * inverse[i]
+            s = 1.0 / (1.0 + exp(y[i] * t[k]))
+            allowed = limit * inverse[i]
             t[k] = min(max(-y[i] * (s * min(1.0, allowed / max(s, 1.0 - s))), -allowed), allowed)
         add_records(total, records, t, rows, first - start, count)
     return from_storage_order(records, total)
@@ -66,8 +67,11 @@ def bounded_sum(examples: FramedExamples, limit: float, loss: Slope, w: Vector, 
     """
     records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
-    total, rows = np.zeros(v.shape[0] + PADDING), np.arange(start, stop)
-    t, targets, weights = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
+    total = np.zeros(v.shape[0] + PADDING)
+    t = np.empty(TOGETHER)
+    targets = np.empty(TOGETHER)
+    weights = np.ones(TOGETHER)
+    rows = np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         margins(t, records, rows, first - start, count, v)
@@ -92,7 +96,8 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
     """
     records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     outputs = W.shape[0]
-    V, total = np.empty((outputs, records.size)), np.zeros((outputs, records.size + PADDING))
+    V = np.empty((outputs, records.size))
+    total = np.zeros((outputs, records.size + PADDING))
     for k in range(outputs):
         V[k] = to_storage_order(records, W[k])
     p = np.empty(outputs)
@@ -134,7 +139,8 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
 @compiled(types.float64(RECORDS, NUMBERS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
 def residual_sum(records: Records, y: Vector, scale: Vector, w: Vector, cap: float, start: int, stop: int) -> float:
     """Return the sum over start <= i < stop with scale_i > 0 of min(|<z_i, w> - y_i|, cap)."""
-    v, total = to_storage_order(records, w), 0.0
+    v = to_storage_order(records, w)
+    total = 0.0
     m, row = np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
         row[0] = i

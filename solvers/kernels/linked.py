@@ -20,7 +20,7 @@ import numpy as np
 from solvers.kernels.digests import FOLDER, of_function
 
 LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "generic")
-"""Processors as LLVM names them, the newest first; a file is named after one."""
+"""LLVM's names of the levels of processors, the newest first. Each file is named after one level."""
 _HERE = Path(__file__).parent
 _SUCCESS_CODES = (0, -2)  # of numba: returned a value, returned None
 _RESULT_WORDS = 15  # of eight bytes; more than any result has

@@ -36,7 +36,7 @@ RECORDS = types.NamedTuple(
     ),
     Records,
 )  # fmt: skip
-PADDING = 8  # by so many numbers is a sum longer than a row, since `lanes.add` writes whole vectors
+PADDING = 8  # numbers by which a sum is longer than a row, because `lanes.add` writes whole vectors
 
 
 @inlined
@@ -70,7 +70,7 @@ def _dense_margins(m: Vector, records: Records, rows: Indices, first: int, count
     for k in range(eights, count):
         m[k] = dot(short, rows[first + k], v) if records.is_single else dot(long, rows[first + k], v)
     pairs = paired(categories)
-    for j in range(0, pairs, 2):  # two categories at once: what is read for a record is read once
+    for j in range(0, pairs, 2):  # two categories at once, so that a record's index and margin are read once
         a, b = np.uint64(categories[j, FIRST_BYTE]), np.uint64(categories[j + 1, FIRST_BYTE])
         start_a, start_b = np.uint64(categories[j, START]), np.uint64(categories[j + 1, START])
         for k in range(count):
@@ -92,7 +92,7 @@ def _dense_margins(m: Vector, records: Records, rows: Indices, first: int, count
 
 @compiled(types.void(ANSWER, RECORDS, INDICES, COUNT, COUNT, NUMBERS), allocates=False)
 def _add_sparse_margins(m: Vector, records: Records, rows: Indices, first: int, count: int, v: Vector) -> None:
-    """Add to m_k the products of a sparse row's entries. A function of its own, since `_dense_margins` is faster so."""
+    """Add to m_k the products of a sparse row's entries. `_dense_margins` is faster without this code in it."""
     index, values = records.entry_index, records.entry_values
     entries = records.numbers.shape[0] + 1
     for k in range(count):
@@ -198,8 +198,8 @@ def from_storage_order(records: Records, total: Vector) -> Vector:
 def norms(records: Records, is_declared: bool) -> Vector:
     """Return ||x_i||_2 of every row without a frame.
 
-    A norm is infinite if a square overflows, NaN if an entry is. It is NaN, too, if records are declared to have all
-    numbers in [-1, 1] and all codes within their blocks, and this one does not.
+    A norm is infinite if a square overflows, and NaN if an entry is NaN. If `is_declared`, the norm is also NaN for a
+    record with a number outside [-1, 1] or a code outside its block.
     """
     categories, index, values = records.categories, records.entry_index, records.entry_values
     used = to_storage_order(records, np.ones(records.positions.shape[0]))

@@ -106,7 +106,8 @@ def walk(
     s is the noise's scale at which some coordinates are undecided, NaN in `noise`: decide them and call again with
     `has_noise`. If s < 0, the step is out of the range of exact arithmetic.
     """
-    w, d = points[start.step].copy(), points.shape[1]
+    w = points[start.step].copy()
+    d = points.shape[1]
     for t in range(start.step, points.shape[0] - 1):
         moved = w - anchor.point
         reach = length(w)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss, Power, Quantile
 
-SMOOTHING_RANGE = (1e-4, 100.0)  # of every smoothed loss
+_SMALLEST, _LARGEST = 1e-4, 100.0  # h of every smoothed loss
+
+BoundedSlope = Absolute | Huber | Quantile | Hinge | HuberHinge
+"""Losses whose slope is bounded and rises along one straight line, or jumps."""
 
 
 def smoothed(loss: Loss, smoothing: float) -> Loss:
@@ -22,21 +25,11 @@ def smoothed(loss: Loss, smoothing: float) -> Loss:
     """
     if loss.curvature_bound < float("inf"):
         return loss
-    h = min(max(smoothing, SMOOTHING_RANGE[0]), SMOOTHING_RANGE[1])
-    match loss:
-        case Hinge():
-            return HuberHinge(h)
-        case Absolute():
-            return Huber(h)
-        case Quantile():
-            return replace(loss, smoothing=h)
-        case Power():
-            return replace(loss, smoothing=min(h, loss.residual_bound))
+    if isinstance(loss, BoundedSlope):
+        return at_least(loss, smoothing)
+    if isinstance(loss, Power):
+        return replace(loss, smoothing=min(in_range(smoothing), loss.residual_bound))
     raise Unsuitable(f"{loss.name} has no smooth form, which this method needs. Use a smooth loss")
-
-
-BoundedSlope = Absolute | Huber | Quantile | Hinge | HuberHinge
-"""Losses whose slope is bounded and rises along one straight line, or jumps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +68,18 @@ def surrogate(loss: BoundedSlope, smoothing: float) -> Surrogate:
 
 def at_least(loss: BoundedSlope, smoothing: float) -> Huber | HuberHinge | Quantile:
     """Return the smooth form of a loss with at least this smoothing; a smoother loss is returned unchanged."""
-    h = max(getattr(loss, "smoothing", 0.0), min(max(smoothing, SMOOTHING_RANGE[0]), SMOOTHING_RANGE[1]))
+    h = max(getattr(loss, "smoothing", 0.0), in_range(smoothing))
     match loss:
         case Hinge() | HuberHinge():
             return HuberHinge(h)
         case Absolute() | Huber():
             return Huber(h)
     return replace(loss, smoothing=h)
+
+
+def in_range(smoothing: float) -> float:
+    """Return h, clipped to the range in which losses are smoothed."""
+    return min(max(smoothing, _SMALLEST), _LARGEST)
 
 
 def bias(loss: Loss, smooth: Loss) -> float:

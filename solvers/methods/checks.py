@@ -50,16 +50,3 @@ def check_delta(method: str, privacy: Privacy) -> None:
         raise NeedsDelta(
             f"{method} adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization at delta 0"
         )
-
-
-def check_forms(name: str, form: str | None, step_rule: str) -> None:
-    """Raise `Unsuitable` unless both values are known and compatible."""
-    if form not in (None, "safeguarded", "centred", "printed"):
-        raise Unsuitable(f"{name}: form must be 'safeguarded', 'centred' or 'printed'")
-    if step_rule not in ("fixed", "barzilai_borwein"):
-        raise Unsuitable(f"{name}: step_rule must be 'fixed' or 'barzilai_borwein'")
-    if form == "printed" and step_rule == "barzilai_borwein":
-        raise Unsuitable(
-            f"{name}: step_rule 'barzilai_borwein' needs released snapshots, and form 'printed' releases none (the "
-            "paper uses exact gradients, which is not private). Use form 'safeguarded' or step_rule 'fixed'"
-        )

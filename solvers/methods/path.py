@@ -8,7 +8,7 @@ from solvers.frame import Frame
 from solvers.methods.defaults.adaptive_gd import CONSTANT
 from solvers.problem import Problem, Vector
 
-_ALMOST_ALIKE = 1e-3
+_INTERCEPT_FRAME_SCALE = 1e-3  # of all columns but the constant
 _PENALIZED_FROM_STEP = 10  # before this step, the running mean is mostly noise
 
 
@@ -65,16 +65,13 @@ class Path:
         return direction.ravel()
 
     def descend(self, point: Vector, gradient: Vector, penalties: Vector, step: float, t: int) -> None:
-        """Move along gradient + penalties o (point - start).
+        """Set w to prox(point - step (gradient + penalties o (point - start))), and add it to the mean with weight t.
 
-        Where a penalty exceeds 1 / step, the coordinate goes to start - gradient / penalty, the minimizer of the
-        penalized line. An infinite penalty keeps the coordinate at its start.
+        Where a penalty exceeds 1 / step, the coordinate goes to start - gradient / penalty instead, the minimizer of
+        the penalized line. An infinite penalty keeps the coordinate at its start.
         """
         damped = gradient / np.maximum(1.0, step * penalties)
-        self.move(point, damped + np.minimum(penalties, 1 / step) * (point - self._start), step, t)
-
-    def move(self, point: Vector, direction: Vector, step: float, t: int) -> None:
-        """Set w to prox(point - step direction), and add it to the mean with weight t."""
+        direction = damped + np.minimum(penalties, 1 / step) * (point - self._start)
         self._previous, self._w = self._w, self._problem.prox(point - step * direction, step)
         self._sum = self._sum + t * (self._w.reshape(-1, self._problem.d) * self._scale).ravel()
         self._weight += t
@@ -121,15 +118,15 @@ def scaled(center: Vector, variances: Vector, power: float) -> Frame:
     return Frame(center, scale / math.sqrt(float((scale**2 * variances).sum()) or 1.0), CONSTANT)
 
 
-def of_constants(frame: Frame) -> Frame:
-    """Return the frame in which rows are almost alike: an intercept is then the only coordinate that gets noise."""
-    return Frame(frame.center, _ALMOST_ALIKE * frame.scale, 1.0)
+def intercept_frame(frame: Frame) -> Frame:
+    """Return the frame for a model that is only an intercept. All rows are almost (0, ..., 0, 1) in it."""
+    return Frame(frame.center, _INTERCEPT_FRAME_SCALE * frame.scale, 1.0)
 
 
 def reallocated(mean: Vector, variances: Vector, center: Vector) -> Frame:
     """Return the frame with a^2 v = q, where q_j is proportional to ||mean_j|| sqrt(v_j) plus the average of these.
 
-    In this frame, less noise falls on columns that the model uses more.
+    Columns that the model uses more get less noise in this frame.
     """
     use = np.sqrt((mean[:, :-1] ** 2).sum(axis=0) * variances)
     q = use + use.mean() if len(use) else use

@@ -5,7 +5,7 @@ The JSON of a run has the fields of the requested method, and no field is null.
 
 from abc import ABC, abstractmethod
 from dataclasses import Field, dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from accounting.plan import Query
 from solvers.errors import Unsuitable
@@ -16,6 +16,8 @@ from solvers.ranges import check_ranges
 UNFINISHED = (
     "No bound is proven for these settings: the proven one is without a regularizer, and for as many steps as needed."
 )
+
+_Oracle = TypeVar("_Oracle")
 
 Bounds = dict[str, tuple[float, int]]
 """For each query, the largest per-record bound of an answer, which is half its sensitivity, and its number of
@@ -47,12 +49,10 @@ class Start:
     Parameters
     ----------
     distance : D, assumed distance of a minimizer from the start
-    certain : whether the domain or the regularizer ensures D; otherwise it is a guess
     untrained : the largest excess of the start's loss over the minimum
     """
 
     distance: float
-    certain: bool
     untrained: float
 
 
@@ -79,11 +79,11 @@ class Run(Strict, ABC):
         """Open the oracle that the run needs, and return the run's result."""
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
-        """Return a proven bound on E[F(w) + r(w)] - min over C of F + r for convex f, or why there is none.
+        """Return a proven bound on E[F(w) + r(w)] - min over C of F + r for convex f, or the reason why there is none.
 
         Parameters
         ----------
-        noise_std : of the first query's answers
+        noise_std : noise std of the first query's answers
         """
         return "No bound with constants is proven for this method."
 
@@ -95,66 +95,69 @@ class Run(Strict, ABC):
         return None
 
 
-class FullBatchRun(Run):
+class OracleRun(Run, Generic[_Oracle]):
+    """A run that opens one oracle and computes its result from the oracle's answers."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open(self, oracles: Oracles) -> _Oracle:
+        """Return the oracle that the run needs."""
+
+    @abstractmethod
+    def run(self, oracle: _Oracle, problem: Problem) -> Vector:
+        """Return the private model, or the answers of an `AnswersRun`, flat."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the private model, or the answers of an `AnswersRun`, flat."""
+        return self.run(self.open(oracles), oracles.problem)
+
+
+class FullBatchRun(OracleRun[FullBatch]):
     """A run that sees private gradients over all records, never data."""
 
     __slots__ = ()
     hides: ClassVar[bool] = False  # whether it requests the last of steps that stay hidden
 
-    @abstractmethod
-    def run(self, oracle: FullBatch, problem: Problem) -> Vector:
-        """Return the private model."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the private model."""
-        return self.run(oracles.full_batch(self.hides), oracles.problem)
+    def open(self, oracles: Oracles) -> FullBatch:
+        """Return the oracle of full gradients."""
+        return oracles.full_batch(self.hides)
 
 
-class SampledRun(Run):
+class SampledRun(OracleRun[Sampled]):
     """A run that sees private gradients over random batches, never data."""
 
     __slots__ = ()
     walks: ClassVar[bool] = False  # whether it requests whole walks, which are compiled if possible
 
-    @abstractmethod
-    def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """Return the private model."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the private model."""
-        return self.run(oracles.sampled(self.walks), oracles.problem)
+    def open(self, oracles: Oracles) -> Sampled:
+        """Return the oracle of sampled gradients."""
+        return oracles.sampled(self.walks)
 
 
-class AllocatedRun(Run):
+class AllocatedRun(OracleRun[Allocated]):
     """A run that sees private gradients over secret slots, never data."""
 
     __slots__ = ()
 
-    @abstractmethod
-    def run(self, oracle: Allocated, problem: Problem) -> Vector:
-        """Return the private model."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the private model."""
-        return self.run(oracles.allocated(), oracles.problem)
+    def open(self, oracles: Oracles) -> Allocated:
+        """Return the oracle of allocated gradients."""
+        return oracles.allocated()
 
 
-class StandardisedRun(Run):
+class StandardisedRun(OracleRun[Standardised]):
     """A run that sees private moments and gradients of declared columns, never data."""
 
     __slots__ = ()
 
-    @abstractmethod
-    def run(self, oracle: Standardised, problem: Problem) -> Vector:
-        """Return the private model."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the private model."""
-        return self.run(oracles.standardised(), oracles.problem)
+    def open(self, oracles: Oracles) -> Standardised:
+        """Return the oracle of moments and limited gradients."""
+        return oracles.standardised()
 
 
 class AnswersRun(Run):
@@ -167,34 +170,26 @@ class AnswersRun(Run):
         """Return how many numbers `run` returns."""
 
 
-class CountingRun(AnswersRun):
+class CountingRun(AnswersRun, OracleRun[Counting]):
     """A run that sees private counts and moments of declared columns, never data."""
 
     __slots__ = ()
 
-    @abstractmethod
-    def run(self, oracle: Counting, problem: Problem) -> Vector:
-        """Return the answers, flat."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the answers, flat."""
-        return self.run(oracles.counting(), oracles.problem)
+    def open(self, oracles: Oracles) -> Counting:
+        """Return the oracle of counts and moments."""
+        return oracles.counting()
 
 
-class WeightedRun(AnswersRun):
+class WeightedRun(AnswersRun, OracleRun[Weighted]):
     """A run that sees private moments, curvatures and scores of weighted records, never data."""
 
     __slots__ = ()
 
-    @abstractmethod
-    def run(self, oracle: Weighted, problem: Problem) -> Vector:
-        """Return the answers, flat."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the answers, flat."""
-        return self.run(oracles.weighted(), oracles.problem)
+    def open(self, oracles: Oracles) -> Weighted:
+        """Return the oracle of weighted records."""
+        return oracles.weighted()
 
 
 class ChoosingRun(Run):
@@ -208,18 +203,14 @@ class ChoosingRun(Run):
         raise Unsuitable(f"{self.name} consists of several runs, which share no oracle. Use solvers.tuning.run")
 
 
-class DataRun(Run):
+class DataRun(OracleRun[Access]):
     """A run that sees data, and is reviewed for it."""
 
     __slots__ = ()
     tabulates: ClassVar[bool] = False  # whether it requests the mean of rounded gradients at a table of points
     in_order: ClassVar[bool] = False  # whether it takes one step for each record, one after the other
 
-    @abstractmethod
-    def run(self, access: Access, problem: Problem) -> Vector:
-        """Return the private model."""
-
     @final
-    def answer(self, oracles: Oracles) -> Vector:
-        """Return the private model."""
-        return self.run(oracles.access(self.tabulates), oracles.problem)
+    def open(self, oracles: Oracles) -> Access:
+        """Return the access to the data, through which every release goes."""
+        return oracles.access(self.tabulates)

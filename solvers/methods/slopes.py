@@ -1,4 +1,4 @@
-"""The slopes that a step of adaptive_gd requests: their limit, its test, the step size, and smooth forms of losses."""
+"""The gradients that adaptive_gd requests: the limit of their slopes, its test, the step size, and smooth losses."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,23 +17,23 @@ from solvers.problem import Problem, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Slopes:
-    """The slopes that a step requests.
+class GradientRequest:
+    """The settings of a step: which gradient it requests, and how far it moves along the answer.
 
     Parameters
     ----------
     limit : C, the largest norm of a record's gradient
     step : eta
-    form : the smooth form of a loss with a kink; None requests slopes of the loss itself
-    counted : residuals count towards the next scale up to this length
+    form : the smooth form of a loss with a kink, whose slopes are requested; None for the loss itself
+    largest_residual : residuals of a number target count towards their next scale up to this length
     """
 
     limit: float
     step: float
     form: Surrogate | None = None
-    counted: float = 0.0
+    largest_residual: float = 0.0
 
-    def requested(self, oracle: Standardised, point: Vector, frame: Frame) -> Vector:
+    def answer(self, oracle: Standardised, point: Vector, frame: Frame) -> Vector:
         """Return the noisy mean gradient at a point."""
         smoothing = 0.0
         if self.form is not None:
@@ -51,14 +51,14 @@ class LimitTest:
     Parameters
     ----------
     problem : of the run
-    narrow : the slopes before the test
+    narrow : the request of the steps before the test
     wide_limit : the largest limit
-    steps : the steps whose gradients the test requests; all other steps move the model
+    steps : the steps whose answers are used for the test; all other steps move the model
     run_steps : T
     """
 
     problem: Problem
-    narrow: Slopes
+    narrow: GradientRequest
     wide_limit: float
     steps: range
     run_steps: int
@@ -70,10 +70,10 @@ class LimitTest:
         narrow, wide = CLASSES.narrow_limit(problem, slope_limit) * bound, slope_limit * bound
         is_tested = narrow < wide and signal >= CLASSES.least_signal
         tested = CLASSES.tested_steps(steps) if is_tested else range(0)
-        return LimitTest(problem, class_slopes(problem, narrow, signal, steps), wide, tested, steps)
+        return LimitTest(problem, class_request(problem, narrow, signal, steps), wide, tested, steps)
 
-    def chosen(self, oracle: Standardised, path: Path, unit_std: float) -> Slopes:
-        """Request the test's gradients at the running mean, and return the slopes of the next steps.
+    def chosen(self, oracle: Standardised, path: Path, unit_std: float) -> GradientRequest:
+        """Request the test's gradients at the running mean, and return the request of the next steps.
 
         `unit_std` is the noise std of an answer with the limit 1.
         """
@@ -87,44 +87,44 @@ class LimitTest:
         is_worth_its_noise = more_noise > 0 and square > size * (variance + more_noise)
         return wide if is_significant and is_worth_its_noise else self.narrow
 
-    def _change(self, oracle: Standardised, wide: Slopes, path: Path, unit_std: float) -> tuple[float, float]:
+    def _change(self, oracle: Standardised, wide: GradientRequest, path: Path, unit_std: float) -> tuple[float, float]:
         """Return ||difference of two noisy mean gradients||^2, and its noise variance in each coordinate.
 
         Each limit gets answers in proportion to itself, which makes the variance least.
         """
         answers, narrow = len(self.steps), self.narrow
         narrow_answers = min(max(round(answers * narrow.limit / (narrow.limit + wide.limit)), 1), answers - 1)
-        shares = ((narrow, narrow_answers), (wide, answers - narrow_answers))
+        requests = ((narrow, narrow_answers), (wide, answers - narrow_answers))
         narrow_mean, wide_mean = (
-            np.mean([slopes.requested(oracle, path.mean_in_frame, path.frame) for _ in range(count)], axis=0)
-            for slopes, count in shares
+            np.mean([request.answer(oracle, path.mean_in_frame, path.frame) for _ in range(count)], axis=0)
+            for request, count in requests
         )
         change = wide_mean - narrow_mean
-        return float(change @ change), unit_std**2 * sum(slopes.limit**2 / count for slopes, count in shares)
+        return float(change @ change), unit_std**2 * sum(request.limit**2 / count for request, count in requests)
 
 
-def class_slopes(problem: Problem, limit: float, signal: float, steps: int) -> Slopes:
-    """Return the slopes of a run for classes."""
+def class_request(problem: Problem, limit: float, signal: float, steps: int) -> GradientRequest:
+    """Return the request of the first steps of a run for classes."""
     form = surrogate(problem.loss, CLASSES.smoothing) if isinstance(problem.loss, BoundedSlope) else None
     step = CLASSES.step(problem)
     if signal < CLASSES.least_signal:
         step = min(step, constant_step(steps, CLASSES.intercept_curvature))
-    return Slopes(limit, step, form)
+    return GradientRequest(limit, step, form)
 
 
-def number_slopes(problem: Problem, largest_limit: float, signal: float, steps: int, scale: float) -> Slopes:
-    """Return the slopes of the next steps, from the last released scale of the residuals."""
+def number_request(problem: Problem, largest_limit: float, signal: float, steps: int, scale: float) -> GradientRequest:
+    """Return the request of the next steps of a run for numbers, from the last released scale of the residuals."""
     width, form = NUMBERS.width(signal), None
     if isinstance(problem.loss, BoundedSlope):
         form = NUMBERS.surrogate(problem.loss, scale)
         limit, step = largest_limit, 1 / form.curvature
-        counted = NUMBERS.counted_scales * NUMBERS.clip_scales * scale
+        largest_residual = NUMBERS.counted_scales * NUMBERS.clip_scales * scale
     else:
         limit, step = min(largest_limit, NUMBERS.clip_scales * width * scale), NUMBERS.step
-        counted = NUMBERS.counted_scales * limit / width
+        largest_residual = NUMBERS.counted_scales * limit / width
     if signal < NUMBERS.least_signal:
         step = min(step, constant_step(steps, NUMBERS.curvature(problem.loss, scale)))
-    return Slopes(limit, step, form, counted)
+    return GradientRequest(limit, step, form, largest_residual)
 
 
 def longest_row(frame: Frame, columns: Columns) -> float:

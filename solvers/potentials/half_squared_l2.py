@@ -26,10 +26,6 @@ class HalfSquaredL2:
         """Return None, because every problem is covered."""
         return None
 
-    def smoothness(self, problem: Problem) -> float:
-        """Return L of F in the norm in which w is strongly convex."""
-        return problem.L
-
     def noise_norm(self, problem: Problem) -> float:
         """Return E ||b||_*^2 in the dual norm, for b ~ N(0, I): of the part of b that moves F (`directions`)."""
         return float(directions(problem))

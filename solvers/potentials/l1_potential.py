@@ -6,7 +6,10 @@ from solvers.problem import Problem, Vector
 
 
 class L1Potential:
-    """A potential that is 1-strongly convex in the l_p norm, with 1 <= p < 2."""
+    """A potential that is 1-strongly convex in the l_p norm, with 1 <= p < 2.
+
+    F is L-smooth in this norm, too: |<x, u>| <= ||x||_q ||u||_p with 1/p + 1/q = 1, and ||x||_q <= ||x||_2 <= R.
+    """
 
     __slots__ = ()
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -17,10 +20,6 @@ class L1Potential:
         if problem.mu > 0:
             return "its steps have no closed form with a quadratic regularizer. Use none or l1"
         return None
-
-    def smoothness(self, problem: Problem) -> float:
-        """Return L of F in l_p: |<x, u>| <= ||x||_q ||u||_p with 1/p + 1/q = 1, and ||x||_q <= ||x||_2 <= R."""
-        return problem.L
 
     def descend(self, problem: Problem, x: Vector, g: Vector, step: float, ahead: Vector) -> Vector:  # noqa: ARG002
         """Return `ahead`.

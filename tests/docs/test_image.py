@@ -62,7 +62,7 @@ def test_the_last_step_of_the_image_needs_no_package_of_an_extra() -> None:
     assert absent
     assert named <= {extra.split(".")[0] for extra in EXTRAS}
     code = f"import runpy, sys; sys.modules.update(dict.fromkeys({EXTRAS})); "
-    code += f"print(runpy.run_path({str(ROOT / 'docker/smoke.py')!r})['modules']())"
+    code += f"print(runpy.run_path({str(ROOT / 'docker/smoke.py')!r})['load_modules']())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert result.returncode == 0, result.stderr[-1000:]
     assert int(result.stdout.split()[-1]) > 100

@@ -12,7 +12,7 @@ from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_delta, not_convex
+from solvers.methods.checks import check_convex, check_delta
 from solvers.methods.defaults.descent import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
 from solvers.oracles import Allocated
@@ -78,16 +78,12 @@ class NoisyMirrorDescent(Strict):
             if the loss is not convex, delta is 0, batch exceeds n / 2 or makes too many slots, or the potential does
             not cover the domain or the regularizer.
         """
-        if not problem.is_convex:
-            raise Unsuitable(
-                f"noisy_mirror_descent needs a convex loss, because it averages its points; {not_convex(problem)}: "
-                "use dp_gd"
-            )
+        check_convex("noisy_mirror_descent", problem)
         check_delta("noisy_mirror_descent", privacy)
         half = problem.n // 2 + 1
-        batch = self.batch or max(math.ceil(math.sqrt(problem.size)), -(-half // _MOST_DEFAULT_SLOTS))
-        batch = batch if self.batch else min(batch, max(1, problem.n // 2))
-        if batch > max(1, problem.n // 2):
+        largest = max(1, problem.n // 2)
+        batch = self.batch or min(largest, max(math.ceil(math.sqrt(problem.size)), -(-half // _MOST_DEFAULT_SLOTS)))
+        if batch > largest:
             raise Unsuitable(f"noisy_mirror_descent: batch must not exceed n / 2 = {problem.n / 2:g}")
         if half // batch > MOST_SLOTS:
             raise Unsuitable(
@@ -112,15 +108,10 @@ class NoisyMirrorDescent(Strict):
         half = _half_pass(problem, batch, self.form)
         reach = distance(problem)
         std = _multiplier(problem, privacy, batch, passes, half) * problem.G / batch
-
-        def divergence(phi: Potential) -> float:
-            return phi.bregman(problem, reach)
-
-        def square_norm(phi: Potential) -> float:
-            return problem.G**2 + std**2 * phi.noise_norm(problem)
-
-        phi = min(covered, key=lambda phi: divergence(phi) * square_norm(phi))
-        return phi, self.step or math.sqrt(2 * divergence(phi) / (passes * half.slots * square_norm(phi)))
+        divergences = {phi: phi.bregman(problem, reach) for phi in covered}
+        square_norms = {phi: problem.G**2 + std**2 * phi.noise_norm(problem) for phi in covered}
+        phi = min(covered, key=lambda phi: divergences[phi] * square_norms[phi])
+        return phi, self.step or math.sqrt(2 * divergences[phi] / (passes * half.slots * square_norms[phi]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class AdaSspRun(DataRun):
         d, square = problem.d, problem.row_norm**2
         error = 2 * _error(problem)
         k = sensitivity_factor(problem.relation)
-        mixed = problem.row_norm * _target_bound(problem)
+        mixed = problem.row_norm * problem.loss.slope_bound
         bounds = {
             "least_eigenvalue": (square / k / problem.n + (error + 2 * _eigenvalue_error(problem)) * square, 1),
             "second_moments": (square / math.sqrt(k) / problem.n + error * square, d * (d + 1) // 2),
@@ -124,7 +124,7 @@ class AdaSspRun(DataRun):
     def run(self, access: Access, problem: Problem) -> Vector:
         """Return the private model."""
         bounds, d = self.bounds(problem), problem.d
-        second, mixed = access.moments(_target_bound(problem))
+        second, mixed = access.moments(problem.loss.slope_bound)
         smallest = max(0.0, float(np.linalg.eigvalsh(second)[0]))
         smallest_std = self._std(access, "least_eigenvalue", bounds)
         noisy = access.release("least_eigenvalue", np.array([smallest]), bounds["least_eigenvalue"][0])[0]
@@ -153,11 +153,6 @@ class AdaSspRun(DataRun):
     def _std(self, access: Access, query: str, bounds: Bounds) -> float:
         planned = access.planned(query)
         return planned.mechanism.std(planned.noise_multiplier, *bounds[query])
-
-
-def _target_bound(problem: Problem) -> float:
-    """Return C."""
-    return problem.loss.slope_bound
 
 
 def _error(problem: Problem) -> float:

@@ -72,9 +72,10 @@ class GrowthReduction(Strict):
         check_loss("growth_reduction", problem, convex=True)
         noise = noise_for("growth_reduction", self.noise, privacy)
         D = distance(problem)
+        whole_spread = spread(noise, privacy, problem)  # each round gets its share of mu^2, or of epsilon
         candidates = []
         for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
-            errors = _errors(problem, _spread(noise, privacy, problem, k), k)
+            errors = _errors(problem, whole_spread * (k**2 if noise == "laplace" else k), k)
             strength = math.sqrt(2 * errors) / D if self.strength is None else self.strength
             candidates.append((strength * D**2 / 2 + errors / strength, k, strength))
         _, rounds, strength = min(candidates)
@@ -97,17 +98,17 @@ class GrowthReductionRun(DataRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the per-record bound of the first round, which is the largest, and the number of coordinates."""
-        moved = self._piece(problem, 0).sensitivity(float(np.linalg.norm(problem.start)))
+        moved = self._pieces(problem)[0].sensitivity(float(np.linalg.norm(problem.start)))
         return {_QUERY: (bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Return the sum of T_i n."""
-        return float(sum(self._piece(problem, i).steps(self.steps) for i in range(self.rounds))) * problem.n
+        return float(sum(piece.steps(self.steps) for piece in self._pieces(problem))) * problem.n
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
         """Return a bound on E[F(w)] - min F without a regularizer, if `steps` is enough for every round."""
         k, s = self.rounds, self.strength
-        is_cut_short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
+        is_cut_short = any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem))
         if is_cut_short or not isinstance(problem.regularizer, NoRegularizer):
             return UNFINISHED
         a = problem.size * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
@@ -115,19 +116,13 @@ class GrowthReductionRun(DataRun):
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """Return the private model."""
-        pieces = [self._piece(problem, i) for i in range(self.rounds)]
-        return released_in_turn(access, pieces, problem.start, self.steps, _QUERY, self.noise)
+        return released_in_turn(access, self._pieces(problem), problem.start, self.steps, _QUERY, self.noise)
 
-    def _piece(self, problem: Problem, i: int) -> Piece:
-        return Piece(problem, range(problem.n), 2.0**i * self.strength)
-
-
-def _spread(noise: NoiseName, privacy: Privacy, problem: Problem, rounds: int) -> float:
-    """Return a = E||noise||^2 over the squared sensitivity, if each round gets its share of mu^2 or of epsilon."""
-    return spread(noise, privacy, problem) * (rounds**2 if noise == "laplace" else rounds)
+    def _pieces(self, problem: Problem) -> list[Piece]:
+        return [Piece(problem, range(problem.n), 2.0**i * self.strength) for i in range(self.rounds)]
 
 
 def _errors(problem: Problem, a: float, rounds: int) -> float:
-    """Return E in the bound s_1 D^2 / 2 + E / s_1."""
+    """Return E in the bound s_1 D^2 / 2 + E / s_1, with a = E||noise||^2 of a round over its squared sensitivity."""
     per, last = 2 * problem.G / problem.n, 2.0 ** (1 - rounds)
     return a * per**2 * 2 * (1 - last) + problem.G * math.sqrt(a) * per * last

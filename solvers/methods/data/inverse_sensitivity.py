@@ -14,7 +14,7 @@ from accounting.privacy import Privacy
 from solvers.bounds import UNIT
 from solvers.domains import Free, Simplex
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_scalar, not_convex
+from solvers.methods.checks import check_convex, check_scalar
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
@@ -81,8 +81,7 @@ class InverseSensitivity(Strict):
                 f"inverse_sensitivity supports at most {MOST_DIMENSIONS} coefficients, the intercept included, because "
                 f"a grid grows exponentially. There are {problem.d}. Use fewer features or another method"
             )
-        if not problem.is_convex:
-            raise Unsuitable(f"inverse_sensitivity needs a convex loss; {not_convex(problem)}. Use dp_gd")
+        check_convex("inverse_sensitivity", problem)
         _sides(problem)
         run = InverseSensitivityRun(self.grid or _default_grid(problem))
         if run.size(problem) > MOST_CHOICES:
@@ -134,8 +133,7 @@ class InverseSensitivityRun(DataRun):
 
     def size(self, problem: Problem) -> int:
         """Return the number of choices."""
-        size: int = self.grid**problem.d
-        return size
+        return int(self.grid**problem.d)
 
     def _nodes(self, problem: Problem) -> Points:
         """Return the points of gradients, projected on C, shape (., d); these are the ends of the cells if d = 1."""
@@ -144,13 +142,10 @@ class InverseSensitivityRun(DataRun):
         box = np.stack(np.meshgrid(*[axis] * problem.d, indexing="ij"), axis=-1).reshape(-1, problem.d)
         return np.array([problem.domain.project(w) for w in box])
 
-    def _spacing(self, problem: Problem) -> float:
-        low, high = _sides(problem)
-        return (high - low) / self.grid
-
     def _step(self, problem: Problem) -> float:
         """Return t, so short that an inner point moves less than the spacing, and r's curvature changes little."""
-        spacing = self._spacing(problem)
+        low, high = _sides(problem)
+        spacing = (high - low) / self.grid
         return spacing / (2 * problem.G + _CURVATURE_FACTOR * spacing * problem.mu)
 
     def rounding(self, problem: Problem) -> float:

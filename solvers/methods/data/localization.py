@@ -60,7 +60,7 @@ class LocalizedRun(DataRun):
     @final
     def bounds(self, problem: Problem) -> Bounds:
         """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
-        moved = self._piece(problem, 0, 0).sensitivity(float(np.linalg.norm(problem.start)))
+        moved = self.pieces(problem)[0].sensitivity(float(np.linalg.norm(problem.start)))
         return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
 
     @final
@@ -77,8 +77,10 @@ class LocalizedRun(DataRun):
 
     @final
     def pieces(self, problem: Problem, epoch: int = 0) -> list[Piece]:
-        """Return the problem of each phase of an epoch."""
-        return [self._piece(problem, epoch, i) for i in range(self.phases)]
+        """Return the regularized problem of each phase i of an epoch, with (s/2) ||w - x||^2 and s = 2 / (eta_i m)."""
+        plan = self.schedule(problem, epoch)
+        smooth = replace(problem, loss=smoothed(problem.loss, 2.0**-epoch * self.smoothing))
+        return [Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows)) for i in range(plan.count)]
 
     @final
     def bias(self, problem: Problem) -> float:
@@ -92,12 +94,6 @@ class LocalizedRun(DataRun):
         for e in range(self.localizations):
             x = released_in_turn(access, self.pieces(problem, e), x, self.steps, cuts.QUERY, self.noise)
         return x
-
-    def _piece(self, problem: Problem, epoch: int, i: int) -> Piece:
-        """Return the regularized problem of phase i, with (s/2) ||w - x||^2 and s = 2 / (eta_i m)."""
-        plan = self.schedule(problem, epoch)
-        smooth = replace(problem, loss=smoothed(problem.loss, 2.0**-epoch * self.smoothing))
-        return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))
 
 
 @dataclass(frozen=True, slots=True)

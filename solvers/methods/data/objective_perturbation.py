@@ -103,12 +103,11 @@ class ObjectivePerturbation(Strict):
             )
         std_bound = _STD_BOUND * max(1.0, (1 - _DETERMINANT_SHARE) / (1 - cost))
         std = std_bound * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
-        return self._with_radius_and_steps(problem, problem.mu + ridge, ridge, std)
+        return self.with_radius_and_steps(problem, ridge, std)
 
-    def _with_radius_and_steps(
-        self, problem: Problem, strong: float, ridge: float, std: float
-    ) -> "ObjectivePerturbationRun":
-        """Return the run for a b whose std is at most `std`; `strong` is m."""
+    def with_radius_and_steps(self, problem: Problem, ridge: float, std: float) -> "ObjectivePerturbationRun":
+        """Return the run with this ridge, for a b whose std is at most `std`."""
+        strong = problem.mu + ridge
         reach = (problem.G + std * (math.sqrt(problem.d) + _TAIL) / problem.n) / strong
         lattice = 2.0**-mechanisms.objective_perturbation.LATTICE_BITS * std * math.sqrt(problem.d)
         smallest = 2 * (_rounding(problem, strong, reach) + lattice / problem.n) / strong
@@ -174,11 +173,13 @@ class ObjectivePerturbationRun(DataRun):
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
         lattice = 2.0**-mechanisms.objective_perturbation.LATTICE_BITS * std * math.sqrt(problem.d)
-        w = self._minimize(access, problem, b, lattice)
+        w = self.minimize(access, problem, b, lattice)
         return problem.domain.project(access.release("approximation", w, self._approximation_bound(problem)))
 
-    def _minimize(self, access: Access, problem: Problem, b: Vector, lattice: float) -> Vector:
-        """Return a point within r of theta, as the norm of its gradient over m proves.
+    def minimize(self, access: Access, problem: Problem, b: Vector, lattice: float) -> Vector:
+        """Return a point within r of theta, an exact function of the data that only a release may make public.
+
+        The norm of its gradient over m proves the distance; `lattice` bounds the error of b.
 
         T accelerated steps suffice on every dataset. A number of steps that depends on the progress would reveal data.
         """

@@ -9,7 +9,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import UNIT, gradient_error
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_convex, check_loss, check_scalar
+from solvers.methods.checks import check_loss, check_scalar
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import step_error
 from solvers.methods.data.phases import NoiseName
@@ -67,9 +67,8 @@ class PhasedSgd(Strict):
             if the loss is not smooth or not convex, eta_1 > 2/L, a phase would hold fewer than 30 rows, or the
             noise is Gaussian at delta = 0.
         """
-        check_loss("phased_sgd", problem)
         check_scalar("phased_sgd", problem)
-        check_convex("phased_sgd", problem)
+        check_loss("phased_sgd", problem, convex=True)
         noise = cuts.noise_for("phased_sgd", self.noise, privacy)
         longest = 2 / problem.L * _STEP_MARGIN
         if self.step is not None and self.step > longest:

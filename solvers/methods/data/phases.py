@@ -7,7 +7,7 @@ from typing import Literal
 from accounting.mechanisms import Gaussian, Laplace, Parallel
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import NeedsDelta, Unsuitable
+from solvers.errors import NeedsDelta
 
 NoiseName = Literal["gaussian", "laplace"]
 QUERY = "phase"
@@ -50,8 +50,6 @@ def noise_for(method: str, noise: NoiseName | None, privacy: Privacy) -> NoiseNa
     NeedsDelta
         for Gaussian noise at delta = 0.
     """
-    if noise not in (None, "gaussian", "laplace"):
-        raise Unsuitable(f"{method}: noise must be gaussian or laplace")
     if noise == "gaussian" and privacy.is_pure:
         raise NeedsDelta(f"{method}: noise must not be gaussian at delta = 0. Use laplace, or leave out noise")
     return noise or ("laplace" if privacy.is_pure else "gaussian")

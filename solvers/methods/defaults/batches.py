@@ -67,11 +67,8 @@ def fill_form(name: str, form: Form | None, problem: Problem, privacy: Privacy, 
         return form
     if problem.outputs > 1:
         return "safeguarded"
-    return (
-        "centred"
-        if _CENTRED_FACTOR * problem.d * limit_noise(problem, privacy, batch, total) ** 2 > batch
-        else "safeguarded"
-    )
+    noise = limit_noise(problem, privacy, batch, total)
+    return "centred" if _CENTRED_FACTOR * problem.d * noise**2 > batch else "safeguarded"
 
 
 def limit_noise(problem: Problem, privacy: Privacy, batch: int, total: int) -> float:

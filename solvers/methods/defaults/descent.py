@@ -12,9 +12,7 @@ from solvers.problem import Problem
 _MARGIN = 5.0  # on a free domain, the minimizer is assumed at ||w|| <= _MARGIN sqrt(min(d, n)) sup|f'| / R
 NOISE_COST = 0.35  # of one unit of time in one direction, in units of the squared noise of a single answer
 _BEARABLE_SHARE = 0.25  # noise may cost this share of the untrained model's loss
-_NEGLIGIBLE = (
-    1e-9  # the logarithm equals its argument to as many digits, and the strength may be too small to divide by
-)
+_NEGLIGIBLE = 1e-9  # below it, ln(1 + x) is x to nine digits, and mu may be too small to divide by
 
 
 def budget_mu(problem: Problem, privacy: Privacy) -> float:

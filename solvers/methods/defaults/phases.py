@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.errors import Unsuitable
+from solvers.losses.smoothing import in_range
 from solvers.methods.data.phases import MOST_PHASES, NoiseName, Phases
 from solvers.methods.defaults.descent import budget_mu, distance
 from solvers.problem import Problem
@@ -25,9 +26,8 @@ from solvers.regularizers import NoRegularizer
 LEAST_ROWS = 30  # of a phase
 _RATIOS = (2.0, 4.0, 8.0, 16.0)  # candidates for q
 _BIAS_SHARE = 0.25  # smoothing may add this share of the proven risk
-_SMOOTHING_RANGE = (1e-4, 100.0)
 MOST_RIDGE = 1e6
-_DISTANCE_FACTOR = 4.0  # minimizers are nearer than `distance` by this factor, and a ridge pays its bias in full
+_DISTANCE_FACTOR = 4.0  # a ridge assumes the minimizer at a quarter of `distance`, because its whole bias counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class RiskBound:
 
     def risk(self, phases: Phases) -> float:
         """Return the bound for a schedule."""
-        missed = self.law.reach * self.distance**2 / (phases.step * phases.rows)
+        remaining_distance = self.law.reach * self.distance**2 / (phases.step * phases.rows)
         factor = self._factor(phases.count, phases.rows, phases.ratio)
-        return missed + phases.step * self.gradient_bound * self.gradient_bound * factor
+        return remaining_distance + phases.step * self.gradient_bound * self.gradient_bound * factor
 
     def best_phases(
         self,
@@ -87,11 +87,8 @@ class RiskBound:
                     "request fewer phases"
                 )
             for q in _RATIOS if ratio is None else (ratio,):
-                if step is None:
-                    best_step = self._best_step(k, rows, q)
-                    schedules.append(Phases(0, k, rows, q, min(best_step, longest_step)))
-                else:
-                    schedules.append(Phases(0, k, rows, q, min(step, longest_step)))
+                best_step = self._best_step(k, rows, q) if step is None else step
+                schedules.append(Phases(0, k, rows, q, min(best_step, longest_step)))
         return min(schedules, key=self.risk)
 
     def _best_step(self, count: int, rows: int, ratio: float) -> float:
@@ -170,8 +167,7 @@ def envelope(method: str, problem: Problem, requested: float | None, proven: flo
         raise Unsuitable(
             f"{method}: smoothing must be above 0, because {problem.loss.name} with these settings is not smooth"
         )
-    smallest, largest = _SMOOTHING_RANGE
-    return requested or min(max(2 * _BIAS_SHARE * proven / problem.loss.slope_bound**2, smallest), largest)
+    return requested or in_range(2 * _BIAS_SHARE * proven / problem.loss.slope_bound**2)
 
 
 def balanced_ridge(problem: Problem, privacy: Privacy, noise: NoiseName) -> float:

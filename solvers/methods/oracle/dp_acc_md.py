@@ -76,7 +76,7 @@ class DpAccMd(Strict):
             start = potential.bregman(problem, distance(problem))
             noise = potential.noise_norm(problem)
             time = mirror_time(problem, privacy, start, noise)
-        longest = 1 / (2 * potential.smoothness(problem))
+        longest = 1 / (2 * problem.L)
         steps = self.steps or accelerated_steps(time, self.step or longest, _MOST_DEFAULT_STEPS)
         step = self.step or min(longest, accelerated_step(time, steps))
         if step > longest * (1 + 1e-12):
@@ -115,7 +115,7 @@ class DpAccMdRun(FullBatchRun):
         weights = float(np.sum(np.arange(2.0, self.steps + 2) ** 2)) / (self.steps + 1) ** 2
         noise = noise_std**2 * self.potential.noise_norm(problem)
         gap = 4 * self.potential.bregman(problem, start.distance) / (self.step * (self.steps + 1) ** 2)
-        return gap + weights * noise / (2 * (1 / self.step - self.potential.smoothness(problem)))
+        return gap + weights * noise / (2 * (1 / self.step - problem.L))
 
     def run(self, oracle: FullBatch, problem: Problem) -> Vector:
         """Return the private model."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, assert_never, get_args
+from typing import Annotated, ClassVar, Literal, assert_never
 
 import numpy as np
 
@@ -83,9 +83,7 @@ class DpGd(Strict):
     name: Literal["dp_gd"] = "dp_gd"
 
     def check_own(self) -> None:
-        """Raise `Unsuitable` if the released point is unknown, or there is no step to choose from."""
-        if self.release not in (None, *get_args(Release)):
-            raise Unsuitable("dp_gd: release must be average, last or random")
+        """Raise `Unsuitable` if there is no step from which to choose a random iterate."""
         if self.release == "random" and self.steps == 1:
             raise Unsuitable("dp_gd: a random iterate needs at least 2 steps to choose from")
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
-from solvers.methods.oracle.variance_reduced import VarianceReduced, VarianceReducedRun
+from solvers.methods.oracle.variance_reduced import Estimates, VarianceReduced, VarianceReducedRun
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
@@ -76,7 +76,7 @@ class DpSvrgRun(VarianceReducedRun):
         """Return the private model."""
         w = problem.start
         mean = Average()
-        estimates = self.estimates(oracle, problem)
+        estimates = Estimates(oracle, problem, self)
         for epoch in range(self.epochs):
             eta, count = estimates.move(w, self.inner_steps), epoch * self.inner_steps
             for points in estimates.walk(w, eta, self.inner_steps):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
-from solvers.methods.oracle.variance_reduced import MOST_STEPS, VarianceReduced, VarianceReducedRun
+from solvers.methods.oracle.variance_reduced import MOST_STEPS, Estimates, VarianceReduced, VarianceReducedRun
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 from solvers.ranges import Whole
@@ -72,7 +72,7 @@ class DpSvrgPpRun(VarianceReducedRun):
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """Return the private model."""
         w = anchor = problem.start
-        estimates = self.estimates(oracle, problem)
+        estimates = Estimates(oracle, problem, self)
         for epoch in range(1, self.epochs + 1):
             length, mean = self.inner_steps << epoch, Average()
             eta = estimates.move(anchor, length)

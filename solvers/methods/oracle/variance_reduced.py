@@ -12,7 +12,8 @@ from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
-from solvers.methods.checks import check_forms, check_loss
+from solvers.errors import Unsuitable
+from solvers.methods.checks import check_loss
 from solvers.methods.defaults import batches
 from solvers.methods.defaults.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
 from solvers.methods.run import Bounds, SampledRun, Start, Strict
@@ -44,8 +45,12 @@ class VarianceReduced(Strict, ABC):
 
     @final
     def check_own(self) -> None:
-        """Raise `Unsuitable` unless form and step rule are known and compatible."""
-        check_forms(self.name, self.form, self.step_rule)
+        """Raise `Unsuitable` unless form and step rule are compatible."""
+        if self.form == "printed" and self.step_rule == "barzilai_borwein":
+            raise Unsuitable(
+                f"{self.name}: step_rule 'barzilai_borwein' needs released snapshots, and form 'printed' releases none "
+                "(the paper uses exact gradients, which is not private). Use form 'safeguarded' or step_rule 'fixed'"
+            )
 
     @abstractmethod
     def lengths(self, steps: float) -> tuple[int, int]:
@@ -125,46 +130,42 @@ class VarianceReducedRun(SampledRun):
         """Return why no bound is proven."""
         return _UNPROVEN
 
-    @final
-    def estimates(self, oracle: Sampled, problem: Problem) -> "Estimates":
-        """Return the estimates of gradients for these settings."""
-        return Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
-
 
 class Estimates:
     """Private estimates of grad F near an anchor, and the step size for them."""
 
-    __slots__ = ("_anchor", "_form", "_longest", "_oracle", "_problem", "_rule", "_snapshot", "_step")
+    __slots__ = ("_anchor", "_oracle", "_problem", "_settings", "_snapshot")
 
-    def __init__(
-        self, oracle: Sampled, problem: Problem, form: Form, step_rule: StepRule, step: float, batch: int
-    ) -> None:
-        self._oracle, self._problem, self._form, self._rule = oracle, problem, form, step_rule
-        self._step, self._longest = step, max(step, longest_step(problem, batch))
+    def __init__(self, oracle: Sampled, problem: Problem, settings: VarianceReducedRun) -> None:
+        self._oracle, self._problem, self._settings = oracle, problem, settings
         self._anchor: Vector = problem.start
         self._snapshot: Vector | None = None
 
     def move(self, anchor: Vector, steps: int) -> float:
         """Begin an epoch of so many steps around the anchor, and return its step size."""
-        if self._form == "printed":
+        settings, step = self._settings, self._settings.step
+        if settings.form == "printed":
             self._anchor = anchor
-            return self._step
-        snapshot, step = self._oracle.gradient("snapshot", anchor), self._step
-        if self._rule == "barzilai_borwein" and self._snapshot is not None:
+            return step
+        snapshot = self._oracle.gradient("snapshot", anchor)
+        if settings.step_rule == "barzilai_borwein" and self._snapshot is not None:
             move, change = anchor - self._anchor, snapshot - self._snapshot
             adapted = barzilai_borwein(move, change, steps, self._problem.L)
-            step = step if adapted is None else min(max(adapted, _SHORTEST * step), self._longest)
+            if adapted is not None:
+                longest = max(step, longest_step(self._problem, settings.batch))
+                step = min(max(adapted, _SHORTEST * step), longest)
         self._anchor, self._snapshot = anchor, snapshot
         return step
 
     def walk(self, w: Vector, step: float, count: int) -> Iterator[NDArray[np.float64]]:
         """Yield the next `count` points in blocks of shape (k, d): w <- prox(w - step v), with v from `estimate`."""
-        oracle, anchor, snapshot, centred = self._oracle, self._anchor, self._snapshot, self._form == "centred"
+        anchor, snapshot = self._anchor, self._snapshot
         largest = max(1, min(_MOST_POINTS, _MOST_COORDINATES // self._problem.d))
         for begin in range(0, count, largest):
             size, points = min(largest, count - begin), None
             if snapshot is not None:
-                points = oracle.walk("change", w, anchor, snapshot, step, size, centred)
+                centred = self._settings.form == "centred"
+                points = self._oracle.walk("change", w, anchor, snapshot, step, size, centred)
             if points is None:
                 points = np.empty((size, len(w)))
                 for t in range(size):
@@ -182,5 +183,5 @@ class Estimates:
             return self._oracle.printed_change("step", w, self._anchor)
         if not self._problem.L * float(np.linalg.norm(w - self._anchor)) <= self._problem.G:
             return self._oracle.sampled_gradient("change", w)
-        change = self._oracle.centred_change if self._form == "centred" else self._oracle.sampled_change
+        change = self._oracle.centred_change if self._settings.form == "centred" else self._oracle.sampled_change
         return change("change", w, self._anchor) + self._snapshot

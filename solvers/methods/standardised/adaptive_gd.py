@@ -14,9 +14,9 @@ from solvers.losses.smoothing import BoundedSlope
 from solvers.methods.checks import check_delta
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, balanced_ridge, steps_at
 from solvers.methods.defaults.descent import budget_mu
-from solvers.methods.path import L1Weight, Path, of_constants, reallocated, scaled
+from solvers.methods.path import L1Weight, Path, intercept_frame, reallocated, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
-from solvers.methods.slopes import LimitTest, number_slopes
+from solvers.methods.slopes import LimitTest, number_request
 from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
@@ -27,37 +27,38 @@ _SLOPE_LIMITS = Real(1e-6, SETTINGS.most_limit)
 _RESIDUAL_LIMITS = Real(1, SETTINGS.most_residual_limit)
 _LARGEST_TARGET_DISTANCE = 2.0  # targets lie in [-1, 1]
 
-
 SUPPORTED_LOSSES = Logistic | Softmax | Squared | BoundedSlope
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveGd(Strict):
-    """min_w F(w) + r(w) by T noisy gradients of limited slopes, in coordinates that private moments center and scale.
+    """Adaptive gradient descent: noisy gradients of limited slopes, in coordinates that are standardized privately.
 
-    Coordinates: z(x) = (a o (x - m), c), with the noisy means m, and a power a of the noisy variances v, normalized to
-    sum a^2 v = 1.
+    The method minimizes F(w) + r(w). All of the following is a function of private answers and public facts.
 
-    Gradients: a record adds t z, with ||t z|| <= C for every record there could be. For classes, t is the slope times a
-    weight that is the same for every label, so the true log-odds remain the minimizer. If the model is wrong, the limit
-    moves the minimizer. A test finds that, and the run then begins again with a larger C. For numbers, t is the
-    residual, clipped at a released scale (a Huber loss). For the other losses, t is the slope times a weight of the
-    row, which leaves the best prediction for each row where it is. Their kinks are smoothed: that of the hinge over a
-    fixed window of margins, those of the others over half the released scale of the residuals.
+    1. Coordinates. The noisy means m and variances v of the columns are released. A row x becomes
+       z(x) = (a o (x - m), c), where a is a power of v, normalized to sum a^2 v = 1.
+    2. Gradients. A record adds t z, with ||t z|| <= C for every possible record. C limits the slope t:
+       - For logistic and softmax, t is the slope times a weight that is the same for every label, so the true log-odds
+         remain the minimizer. If the model is wrong, the limit moves the minimizer. A test during the run detects this,
+         and the run then begins again with a larger C.
+       - For squared, t is the residual, clipped at a released scale (a Huber loss).
+       - For other losses, t is the slope times a weight of the row, so the best prediction for each row stays the same.
+         Kinks are smoothed over a window: a fixed one for hinge losses, half the released scale of the residuals for
+         numbers.
+    3. Steps. w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
+       ridge and an l1, both of the size of the noise. The running mean of w re-weights the l1. The intercept has a
+       ridge if its noise is large. For classes, the weight of the l1 is learned from the gradients. At fixed steps, a
+       is computed again from the running mean, so that noise falls on coordinates that the model hardly uses.
+    4. Result. The run returns the mean of the points with weights 1..T, in the original columns. r acts on z.
 
-    Step: w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
-    ridge and an l1 at the level of the noise. The intercept has a ridge if its noise is large. The l1 is re-weighted by
-    the running mean of w. If n mu* / d < 1 for classes, or < 4 for numbers, slopes would be noise, and the model is an
+    If n mu* / d is below 1 for classes, or below 4 for numbers, coefficients would be noise, and the model is an
     intercept.
-    For classes, the weight of the l1 is learned from the gradients, and a is re-computed from the running mean at fixed
-    steps, so that noise falls on coordinates that the model hardly uses.
 
-    Result: the mean of the points with weights 1..T, in the original columns. r acts on the coordinates z.
-
-    Everything except the answers is a function of answers, so the privacy cost is that of T gradients and the moments,
-    all Gaussian. Limits: penalties and re-allocation bias the model towards few and small coefficients. Clipped
-    residuals bias it if errors are skewed. For three or more classes, the weighted slope is not the gradient of a
-    convex loss. Proof: docs/proofs/adaptive_gd.md. Constants with sources: solvers/methods/defaults/adaptive_gd.py.
+    The privacy cost is that of T gradients and the moments, all of them Gaussian. Limits: penalties and re-allocation
+    bias the model towards few and small coefficients. Clipped residuals bias it if errors are skewed. For three or more
+    classes, the weighted slope is not the gradient of a convex loss. Proof: docs/proofs/adaptive_gd.md. Constants with
+    sources: solvers/methods/defaults/adaptive_gd.py.
 
     Parameters
     ----------
@@ -132,18 +133,11 @@ class AdaptiveGdRun(StandardisedRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the largest bounds, rounding aside: those of |m| = 1 and of the widest limits."""
+        bounds = {"gradient": (self._largest_limit(problem) / problem.n, problem.size), **moments.bounds(problem)}
         if problem.loss.takes == "class":
-            gradient = {"gradient": (self._largest_limit(problem) / problem.n, problem.size)}
-            return gradient | moments.bounds(problem)
+            return bounds
         spread = _LARGEST_TARGET_DISTANCE / sensitivity_factor(problem.relation) / problem.n
-        limit = self._largest_limit(problem)
-        return {
-            "gradient": (limit / problem.n, problem.size),
-            **moments.bounds(problem),
-            "target_mean": (1 / problem.n, 1),
-            "target_spread": (spread, 1),
-            "residual": (spread, 1),
-        }
+        return bounds | {"target_mean": (1 / problem.n, 1), "target_spread": (spread, 1), "residual": (spread, 1)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Return T n, plus n for each query of a moment."""
@@ -156,31 +150,32 @@ class AdaptiveGdRun(StandardisedRun):
         return self._run_numbers(oracle, problem)
 
     def _run_classes(self, oracle: Standardised, problem: Problem) -> Vector:
-        signal = self._signal(oracle, problem)
+        signal = self.signal(problem, oracle.planned("gradient").noise_multiplier)
         center, variances = moments.ask(oracle, problem, floor=CLASSES.variance_floor(signal))
         frame = scaled(center, variances, CLASSES.scaling_power(signal))
         is_constant = signal < CLASSES.least_signal
-        path = Path(problem, of_constants(frame) if is_constant else frame)
+        path = Path(problem, intercept_frame(frame) if is_constant else frame)
         test = LimitTest.of(problem, self.slope_limit, signal, self.steps)
-        slopes, began = test.narrow, 0
-        step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
+        request, restarted_after = test.narrow, 0
+        step, sigma = request.step, self._sigma(oracle, problem, request.limit)
         l1 = self._l1_weight(problem, signal, sigma)
         slope_ridge = math.inf if is_constant else sigma / signal
         intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         reallocation_steps = steps_at(CLASSES.reallocations, self.steps)
         for t in (t for t in range(1, self.steps + 1) if t not in test.steps):
-            if t == test.steps.stop:
-                slopes = test.chosen(oracle, path, math.sqrt(self.steps) * self._sigma(oracle, problem, 1.0))
-                if slopes is not test.narrow:
-                    began, path = t - 1, Path(problem, path.frame)
-                    sigma = self._sigma(oracle, problem, slopes.limit)
+            if t == test.steps.stop:  # here the test requests the gradients of all its steps
+                request = test.chosen(oracle, path, math.sqrt(self.steps) * self._sigma(oracle, problem, 1.0))
+                if request is not test.narrow:
+                    restarted_after, path = t - 1, Path(problem, path.frame)
+                    sigma = self._sigma(oracle, problem, request.limit)
                     l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
+            path_step = t - restarted_after
             point = path.extrapolate(step * sigma)
-            gradient = slopes.requested(oracle, point, path.frame)
-            if t - began >= CLASSES.l1_learned_from * self.steps:
-                l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, t - began))
-            penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, t - began, intercept_ridge)
-            path.descend(point, gradient, penalties, step, t - began)
+            gradient = request.answer(oracle, point, path.frame)
+            if path_step >= CLASSES.l1_learned_from * self.steps:
+                l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, path_step))
+            penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, path_step, intercept_ridge)
+            path.descend(point, gradient, penalties, step, path_step)
             if t in reallocation_steps and not is_constant:
                 path.change_frame(reallocated(path.mean, variances, center))
         return path.raw_mean
@@ -191,7 +186,7 @@ class AdaptiveGdRun(StandardisedRun):
         return L1Weight(mean, std, answer_std=math.sqrt(self.steps) * sigma)
 
     def _run_numbers(self, oracle: Standardised, problem: Problem) -> Vector:
-        signal = self._signal(oracle, problem)
+        signal = self.signal(problem, oracle.planned("gradient").noise_multiplier)
         center, variances = moments.ask(oracle, problem, floor=NUMBERS.variance_floor(signal))
         mean_noise = self._distance_noise(oracle, problem, "target_mean", sensitivity_factor(problem.relation))
         target_mean = NUMBERS.shrunk_mean(oracle.target_mean("target_mean"), mean_noise)
@@ -199,40 +194,37 @@ class AdaptiveGdRun(StandardisedRun):
         scale = spread = min(max(oracle.target_spread("target_spread", target_mean), noise), _LARGEST_TARGET_DISTANCE)
         frame = scaled(center, variances, NUMBERS.scaling_power(signal))
         is_constant = signal < NUMBERS.least_signal
-        path = Path(problem, of_constants(frame) if is_constant else frame, target_mean)
-        slopes = number_slopes(problem, self._largest_limit(problem), signal, self.steps, spread)
+        path = Path(problem, intercept_frame(frame) if is_constant else frame, target_mean)
+        request = number_request(problem, self._largest_limit(problem), signal, self.steps, spread)
         rescaling_steps = steps_at(NUMBERS.rescalings, self.steps)
         for t in range(1, self.steps + 1):
-            step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
+            step, sigma = request.step, self._sigma(oracle, problem, request.limit)
             point = path.extrapolate(step * NUMBERS.convexity(signal) * sigma)
-            gradient = slopes.requested(oracle, point, path.frame)
+            gradient = request.answer(oracle, point, path.frame)
             slope_ridge = math.inf if is_constant else sigma / signal
             intercept_ridge = NUMBERS.intercept_ridge(problem.loss, sigma, mean_noise, spread, scale)
             penalties = path.penalties(slope_ridge, NUMBERS.l1 * sigma, NUMBERS.l1_offset * spread, t, intercept_ridge)
             path.descend(point, gradient, penalties, step, t)
             if t in rescaling_steps:
-                largest = min(_LARGEST_TARGET_DISTANCE, slopes.counted)
+                largest = min(_LARGEST_TARGET_DISTANCE, request.largest_residual)
                 noise = self._distance_noise(oracle, problem, "residual", largest)
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, largest), noise), spread)
-                slopes = number_slopes(problem, self._largest_limit(problem), signal, self.steps, scale)
+                request = number_request(problem, self._largest_limit(problem), signal, self.steps, scale)
         return path.raw_mean
 
     def is_constant(self, problem: Problem, noise_multiplier: float) -> bool:
         """Return whether noise of this multiplier in gradients leaves nothing but an intercept."""
         schedule = CLASSES if problem.loss.takes == "class" else NUMBERS
-        return self._signal_of(problem, noise_multiplier) < schedule.least_signal
+        return self.signal(problem, noise_multiplier) < schedule.least_signal
 
-    def _signal(self, oracle: Standardised, problem: Problem) -> float:
-        """Return r = n mu / d of the planned noise."""
-        return self._signal_of(problem, oracle.planned("gradient").noise_multiplier)
-
-    def _signal_of(self, problem: Problem, noise_multiplier: float) -> float:
+    def signal(self, problem: Problem, noise_multiplier: float) -> float:
+        """Return r = n mu / d, with mu that of the whole plan if gradients have noise of this multiplier."""
         gradient_share = self.queries(problem)[0].weight / 100
         mu = 2 * math.sqrt(self.steps / gradient_share) / noise_multiplier
         return problem.n * mu / problem.size
 
     def _sigma(self, oracle: Standardised, problem: Problem, limit: float) -> float:
-        """Return the noise std of a gradient that would get the budget of all T gradients."""
+        """Return sigma, the noise std of one gradient if it had the budget of all T."""
         multiplier = oracle.planned("gradient").noise_multiplier
         return multiplier * limit / (problem.n * oracle.share * math.sqrt(self.steps))
 

@@ -211,13 +211,12 @@ def test_an_answer_that_is_used_before_it_is_noised_is_caught(
 @pytest.mark.parametrize("query", ["gradient", "means", "spread", "variances", *TARGETS])
 def test_a_sensitivity_that_is_forgotten_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutant: use a third of the bound of one answer."""
-    whole = StandardisedOracle.__dict__["_answer"]
+    answer = Meter.answer
 
-    def forgotten(door: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, most: float) -> Vector:
-        answer: Vector = whole(door, planned, total, moved / 3 if planned.name == query else moved, most)
-        return answer
+    def forgotten(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        return answer(meter, planned, value, bound / 3 if planned.name == query else bound)
 
-    monkeypatch.setattr(StandardisedOracle, "_answer", forgotten)
+    monkeypatch.setattr(Meter, "answer", forgotten)
     assert f"{query}: {MOVED}" in complaints_of_run("squared")
 
 

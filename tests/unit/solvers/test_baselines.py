@@ -83,7 +83,7 @@ class TestObjectivePerturbation:
             assert isinstance(method, ObjectivePerturbationRun)
             access = DataAccess(GLM, inputs.of_arrays(X * scale, y, GLM), Plan(()), Noise(SeededBits(1)))
             b = np.array([30.0, -20.0, 10.0])
-            w = method._minimize(access, GLM, b, 0.0)
+            w = method.minimize(access, GLM, b, 0.0)
             exact = w
             for _ in range(1_000):  # of a condition below 30
                 g = access.mean_gradient(range(GLM.n), exact) + 0.01 * exact + b / GLM.n

@@ -1,7 +1,6 @@
 """Methods of the ERM family, which reach the optimum with exact answers and request the planned answers."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -149,11 +148,6 @@ class TestDpSvrgPp:
         method = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2, form="safeguarded")
         assert as_method(method.resolve(problem(), PRIVACY)) == method
 
-    @pytest.mark.parametrize("fields", [{"batch": N + 1}, {"step": 4.1}], ids=str)
-    def test_a_batch_or_a_step_that_does_not_suit_the_problem_is_refused(self, fields: dict[str, Any]) -> None:
-        with pytest.raises(Unsuitable):
-            DpSvrgPp(**fields).resolve(problem(), PRIVACY)
-
 
 class TestDpAccMd:
     def test_the_steps_are_the_papers_with_one_gradient_for_both(self) -> None:
@@ -181,7 +175,7 @@ class TestDpAccMd:
         )
         reached = objective(task, answer) - best
         method = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2())
-        assert reached <= method.excess_risk(task, 0.0, Start(20.0, True, 1.0))
+        assert reached <= method.excess_risk(task, 0.0, Start(20.0, 1.0))
         w, exact = task.start, QuietOracle(task, X, y)
         for _ in range(steps):
             w = task.prox(w - exact.gradient("g", w) / (2 * task.L), 1 / (2 * task.L))
@@ -196,7 +190,7 @@ class TestDpAccMd:
         def bound(method: DpAccMd) -> float:
             quote = plan(method, task, privacy)
             assert isinstance(quote.method, DpAccMdRun)
-            return quote.method.excess_risk(task, quote.noise_stds[0], Start(distance, False, 1.0))
+            return quote.method.excess_risk(task, quote.noise_stds[0], Start(distance, 1.0))
 
         longest = 1 / (2 * task.L)
         smallest = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 300))

@@ -31,7 +31,7 @@ from tests.support.runs import as_method
 
 PRIVACY = Privacy(1.0, 1e-6)
 TASK = Problem(Logistic(), NoRegularizer(), L2Ball(2.0), n=500, d=3, row_norm=1.0)
-START = Start(distance=3.0, certain=True, untrained=1.0)
+START = Start(distance=3.0, untrained=1.0)
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_below_the_least_signal_the_model_is_a_constant(loss: Loss, threshold: f
     def signal(n: int) -> float:
         quote = plan(AdaptiveGd(steps=50), case(n), privacy)
         assert isinstance(quote.method, AdaptiveGdRun)
-        return quote.method._signal_of(case(n), quote.release.plan.query("gradient").noise_multiplier)
+        return quote.method.signal(case(n), quote.release.plan.query("gradient").noise_multiplier)
 
     n = math.ceil(times * threshold / signal(1000) * 1000)
     quote = plan(AdaptiveGd(steps=50), case(n), privacy)

@@ -257,23 +257,6 @@ def test_gaussian_noise_is_refused_at_delta_0(method: Any) -> None:
         plan(method(noise="gaussian"), replace(SMALL, n=5000), Privacy(1.0, 0.0))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Localization(phases=65),
-        lambda: Localization(ratio=1.0),
-        lambda: Localization(smoothing=1e-5),
-        lambda: Localization(steps=0),
-        lambda: EpochGrowth(kappa=1.0),
-        lambda: EpochGrowth(epochs=1001),
-        lambda: PhasedSgd(step=0.0),
-    ],
-)
-def test_fields_out_of_range_are_refused(make: Any) -> None:
-    with pytest.raises(Unsuitable):
-        make()
-
-
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9), Power(1.5)], ids=lambda loss: loss.name)
 def test_descent_takes_the_slopes_of_the_smooth_form(loss: Loss) -> None:
     """Compiled or not: a kink that came through would break the contraction that privacy rests on."""

@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers import kernels
-from solvers.kernels import exponential
 from solvers.losses import (
     Absolute,
     Hinge,
@@ -58,8 +57,7 @@ class Plain:
         return getattr(math, name)
 
     def exp(self, x: float) -> float:
-        scope = vars(exponential) | {"two_to": lambda t: math.ldexp(1.0, int(t - exponential._ROUNDING_SHIFT))}
-        return float(FunctionType(vars(kernels.exp)["py_func"].__code__, scope)(x))
+        return float(vars(kernels.exp)["py_func"](x))
 
 
 class Exact:

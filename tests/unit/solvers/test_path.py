@@ -18,7 +18,7 @@ def test_an_l1_pulls_from_where_the_mean_lies_and_not_at_the_intercept_nor_at_fi
     columns = Columns((1, 1))
     problem = Problem(Logistic(), n=10, d=3, row_norm=columns.row_norm, columns=columns)
     path = Path(problem, Frame(np.zeros(2), np.array([2.0, 0.5]), 0.3))
-    path.move(np.array([0.3, -0.1, 5.0]), np.zeros(3), 1.0, 1)
+    path.descend(np.array([0.3, -0.1, 5.0]), np.zeros(3), np.zeros(3), 1.0, 1)
     assert not path.l1_direction(0.1, 10).any()
     along = path.l1_direction(0.1, 11)
     np.testing.assert_allclose(along, [0.75, -0.5, 0.0])

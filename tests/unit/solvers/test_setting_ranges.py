@@ -10,6 +10,8 @@ import pytest
 import solvers  # noqa: F401  # defines all settings and runs
 from solvers.errors import Unsuitable
 from solvers.inference.regression_table import RegressionTableRun
+from solvers.methods import DpGd, DpSvrg, DpSvrgPp, Method, NoisyMirrorDescent, OutputPerturbation
+from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.run import Strict
 from solvers.ranges import Real, Whole
 
@@ -54,6 +56,31 @@ def test_the_ends_of_a_range() -> None:
             valid.check(out, "setting")
     for valid, end in ((Whole(9), 9), (Real(1, 9), 1), (Real(1, 9, is_open=True), 9), (Real(1, 9, or_zero=True), -0.0)):
         valid.check(end, "setting")
+
+
+@pytest.mark.parametrize("method", get_args(Method), ids=lambda method: str(method.__name__))
+def test_every_number_that_a_request_may_set_has_a_range(method: Any) -> None:
+    for field in fields(method):
+        parts = (field.type, *get_args(field.type))
+        kinds = {*parts, *(kind for part in parts for kind in get_args(part))}
+        assert _ranges(field.type) or not {int, float} & {kind for kind in kinds if isinstance(kind, type)}, field.name
+
+
+@pytest.mark.parametrize(
+    ("method", "field"),
+    [
+        (DpGd, "release"),
+        (DpSvrg, "form"),
+        (DpSvrgPp, "step_rule"),
+        (NoisyMirrorDescent, "form"),
+        (OutputPerturbation, "noise"),
+        (OutputPerturbationRun, "noise"),
+    ],
+)
+def test_a_name_outside_of_its_choices_is_refused(method: Any, field: str) -> None:
+    settings = {"steps": 1, "ridge": 1.0} if method is OutputPerturbationRun else {}
+    with pytest.raises(Unsuitable, match=f"{method.__dataclass_fields__['name'].default}: {field} must be one of"):
+        method(**settings, **{field: "unknown"})
 
 
 @pytest.mark.parametrize("wrong", [{"mu": 0.0}, {"mu": float("nan")}, {"level": 0.4}, {"level": "0.9"}], ids=repr)

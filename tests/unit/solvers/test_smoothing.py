@@ -9,7 +9,7 @@ from scipy.integrate import cumulative_trapezoid
 from solvers.frame import Frame
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Quantile
 from solvers.losses.smoothing import BoundedSlope, Surrogate, at_least, surrogate
-from solvers.methods.slopes import Slopes
+from solvers.methods.slopes import GradientRequest
 
 KINKS = [Absolute(), Hinge(), Quantile(0.5), Quantile(0.1), Quantile(0.95)]
 MARGINS, TARGETS = np.linspace(-3, 3, 60_001), (1.0, -1.0)
@@ -75,7 +75,7 @@ def test_a_gradient_is_requested_where_every_margin_has_moved(loss: BoundedSlope
             return w
 
     point, frame = np.array([0.5, -2.0, 1.5]), Frame(np.zeros(2), np.ones(2), float(row[-1]))
-    Slopes(0.25, 1.0, form).requested(Recorder(), point, frame)  # type: ignore[arg-type]
+    GradientRequest(0.25, 1.0, form).answer(Recorder(), point, frame)  # type: ignore[arg-type]
     ((query, w, arguments),) = requests
     assert (query, arguments) == ("gradient", (frame, 0.25, form.loss.smoothing))
     assert row @ w == pytest.approx(form.factor * (row @ point) + form.shift, rel=1e-12)

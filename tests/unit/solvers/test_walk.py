@@ -23,8 +23,10 @@ from solvers.data_access.unfolded import rows_of
 from solvers.data_access.walk import WalkingOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball
 from solvers.errors import Unsuitable
+from solvers.kernels import steps
 from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.variance_reduced import Estimates
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
@@ -166,7 +168,7 @@ def test_answers_without_a_compiled_walk_are_requested_one_by_one(problem: Probl
     assert oracle.walk("change", at, at, at, 0.1, 3) is None
     assert oracle.transcript() == Plan(())
     if problem.is_smooth:
-        estimates = Estimates(oracle, problem, "safeguarded", "fixed", 0.01, 3)
+        estimates = Estimates(oracle, problem, DpSvrgRun(1, 3, 3, 0.01))
         estimates.move(at, 3)
         assert [block.shape for block in estimates.walk(at, 0.01, 3)] == [(3, D)]
         assert oracle.transcript().query("change").count == 3
@@ -189,9 +191,9 @@ def test_methods_of_small_batches_walk_and_stay_within_their_plan(method: DpSvrg
 
 
 def test_the_loops_numbers_are_those_of_the_accounting() -> None:
-    assert (kernels.RELATIVE, kernels.ABSOLUTE) == (noises.RELATIVE, noises.ABSOLUTE)
-    assert (kernels.FARTHEST, kernels.NEAREST) == (bounds.FARTHEST, centred.NEAREST)
-    numbers = (kernels.FINEST, kernels.COARSEST, kernels.LARGEST)
+    assert (steps.RELATIVE, steps.ABSOLUTE) == (noises.RELATIVE, noises.ABSOLUTE)
+    assert (steps.FARTHEST, steps.NEAREST) == (bounds.FARTHEST, centred.NEAREST)
+    numbers = (steps.FINEST, steps.COARSEST, steps.LARGEST)
     assert numbers == (lattice.SMALLEST_SPACING, lattice.LARGEST_SPACING, lattice.MOST_STEPS)
 
 
