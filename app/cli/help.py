@@ -19,7 +19,7 @@ class Overview(TyperGroup):
 
     def format_help(self, _ctx: Any, formatter: Any) -> None:
         """Write the commands by section."""
-        formatter.write(f"Usage: purse COMMAND [OPTIONS]\n{self.help}\n")
+        formatter.write(f"Usage: purse COMMAND [OPTIONS]\n\n{self.help}\n")
         for section, names in SECTIONS.items():
             formatter.write(f"\n{section}\n")
             for name in names:

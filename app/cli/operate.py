@@ -65,8 +65,7 @@ def migrate(home: Home = None) -> Output:
     `purse serve` does this by itself with SQLite, but never with PostgreSQL.
 
     \b
-    Examples:
-      purse migrate --home /srv/purse
+    Example:
       purse server migrate --home /srv/purse
     """
     from app.cli.state import settings_of

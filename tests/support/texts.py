@@ -71,7 +71,8 @@ def _program() -> Any:
 def _commands(command: Any) -> Iterator[Any]:
     yield command
     for inner in getattr(command, "commands", {}).values():
-        yield from _commands(inner)
+        if not inner.hidden:
+            yield from _commands(inner)
 
 
 def _help(command: Any) -> Iterator[str]:

@@ -99,11 +99,14 @@ CONTRACT = (
 
 
 def test_every_command_of_the_table_and_of_the_contract_exists() -> None:
-    assert sorted(COMMANDS_BY_WORDS) == sorted(command.words for command in COMMANDS)
+    names, aliases = {command.words for command in COMMANDS}, {command.alias for command in COMMANDS} - {""}
+    assert set(COMMANDS_BY_WORDS) == names | aliases
+    assert len(COMMANDS_BY_WORDS) == len(COMMANDS) + sum(command.alias != "" for command in COMMANDS)
+    assert {words for words, command in COMMANDS_BY_WORDS.items() if command.hidden} == aliases
     assert set(CONTRACT) <= set(COMMANDS_BY_WORDS)
 
 
-def test_the_overview_fits_one_screen_and_has_every_command(run: Run) -> None:
+def test_the_overview_fits_one_screen_and_has_every_command_that_is_not_hidden(run: Run) -> None:
     code, out, err = run("--help")
     lines = out.splitlines()
     assert (code, err) == (0, "")
@@ -111,7 +114,7 @@ def test_the_overview_fits_one_screen_and_has_every_command(run: Run) -> None:
     assert max(map(len, lines)) <= 100
     assert "..." not in out
     command_names = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert sorted(command_names) == sorted(PROGRAM.commands)
+    assert sorted(command_names) == sorted(name for name, command in PROGRAM.commands.items() if not command.hidden)
     assert [line for line in lines if line in SECTIONS] == list(SECTIONS)
 
 
@@ -149,6 +152,13 @@ def test_the_help_of_a_group_begins_with_examples(words: str, run: Run) -> None:
     assert code == 0
     assert re.match(rf"Usage: .*\n\n  Examples:\n +purse (?:{words}|serve) ", out)
     assert SUMMARIES[words] in out
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.alias], ids=lambda c: c.alias)
+def test_a_former_name_is_the_same_command(command: Command, run: Run) -> None:
+    former, present = (run(*words.split(), "--help") for words in (command.alias, command.words))
+    assert former[0] == 0
+    assert former[1].partition("\n\n")[2] == present[1].partition("\n\n")[2]
 
 
 @pytest.mark.slow
