@@ -56,7 +56,8 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
 
         Predictions reveal the rows that they are for.
         """
-        return predicted_numbers(self._target, self._margins(X)[:, 0], is_log=self._predicts_counts)
+        margins = self._margins(X)[:, 0]  # refuses an estimator that is not fitted, which has no declared target yet
+        return predicted_numbers(self._target, margins, is_log=self._predicts_counts)
 
     def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)

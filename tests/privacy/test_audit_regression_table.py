@@ -401,15 +401,11 @@ def half_weighted(weights: PoissonWeights, margins: Vector, norms: Vector) -> Ve
     return np.asarray(by_row * np.minimum(1.0, weights.curvature_limit / weights.mean(margins)))
 
 
-def uncut(work: Scores, data: Data) -> Callable[[slice], Vector]:
+def uncut(work: Scores, data: Data, rows: slice) -> Vector:
     """Return the scores without the cut at the end."""
-
-    def scores(rows: slice) -> Vector:
-        u, _ = coordinates(data, rows, work.frame)
-        factors = work.weights.weights(u @ work.w, np.linalg.norm(u, axis=1))
-        return np.asarray(u * (factors * work.weights.residuals(u @ work.w, data.y[rows]))[:, None])
-
-    return scores
+    u, _ = coordinates(data, rows, work.frame)
+    factors = work.weights.weights(u @ work.w, np.linalg.norm(u, axis=1))
+    return np.asarray(u * (factors * work.weights.residuals(u @ work.w, data.y[rows]))[:, None])
 
 
 def test_the_weights_of_counts_bound_scores_without_the_cut_and_not_without_the_largest_residual(

@@ -221,7 +221,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.a.step()
     [running] = attempts_of(story.a)
-    assert not running.ours
+    assert not running.is_ours
     run_out(story.world, story.a, 8.0)
     assert attempts_of(story.a) == []
     story.end(story.engine_b, story.b)
