@@ -83,9 +83,7 @@ class DaskEngine:
         """Return a client. Remote workers may join and leave, and the process that starts them prepares them."""
         address = self._cluster or self._settings.scheduler
         client = Client(address, security=_security(self._settings), timeout=patience)
-        if self._cluster is None:
-            client.register_plugin(orders.Slots())
-        else:
+        if self._cluster is not None:
             client.wait_for_workers(1, timeout=START_TIMEOUT_SECONDS)
             client.register_plugin(orders.Prepare())
         return client
@@ -105,14 +103,26 @@ class DaskEngine:
         """See `Engine`."""
         if self._cluster is not None:
             return held < self.slots
-        if self._client.status == "closed":
+        if self._client.status in ("closing", "closed"):
             self._reconnect()
-        return self.slots > 0 and bool(self._client.run_on_scheduler(orders.hold, self._client.id, held, True))
+        return self.slots > 0 and self._hold(held, wants_more=True)
 
     def hold(self, held: int) -> None:
         """See `Engine`."""
         if self._cluster is None and self._client.status == "running":
-            self._client.run_on_scheduler(orders.hold, self._client.id, held, False)
+            self._hold(held, wants_more=False)
+
+    def _hold(self, held: int, wants_more: bool) -> bool:
+        """Return whether the scheduler grants one more slot. Close a client that the scheduler has removed.
+
+        After a pause or a restart of the scheduler, Dask's client may run without being registered there. No end of an
+        attempt would reach it. When it closes, its attempts end as lost.
+        """
+        gets_more = self._client.run_on_scheduler(orders.hold, self._client.id, held, wants_more)
+        if gets_more is None:
+            with suppress(OSError, TimeoutError):
+                self._client.close(timeout=GRACE_SECONDS)
+        return bool(gets_more)
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Start an attempt on a free worker."""

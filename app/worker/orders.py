@@ -66,20 +66,15 @@ class Prepare(WorkerPlugin):
 
 
 class Slots(SchedulerPlugin):
-    """A plugin of a remote scheduler that counts the slots of each server, and forbids Dask to retry tasks.
+    """A plugin of a remote scheduler that counts the slots of each server.
 
     A scheduler has one event loop, so no two servers take the same slot.
     """
 
     name = "purse-slots"
-    idempotent = True  # the counts stay when another server connects
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
-
-    async def start(self, scheduler: Scheduler) -> None:
-        """Let a task whose worker is lost fail at once."""
-        scheduler.allowed_failures = 0
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:  # noqa: ARG002  # Dask passes it by name
         """Release the slots of a server whose connection has ended."""
@@ -87,8 +82,6 @@ class Slots(SchedulerPlugin):
 
     def hold(self, scheduler: Scheduler, client: str, held: int, wants_more: bool) -> bool:
         """Record the number of slots that a server holds; return whether it got one more, if it wants one."""
-        if client not in scheduler.clients:
-            return False
         free = sum(worker.nthreads for worker in scheduler.running) - sum(self._held.values())
         free += self._held.get(client, 0) - held
         gets_more = wants_more and free > 0
@@ -96,8 +89,17 @@ class Slots(SchedulerPlugin):
         return gets_more
 
 
-def hold(client: str, held: int, wants_more: bool, dask_scheduler: Scheduler) -> bool:
-    """See `Slots.hold`; runs on the scheduler, by `Client.run_on_scheduler`."""
+def hold(client: str, held: int, wants_more: bool, dask_scheduler: Scheduler) -> bool | None:
+    """See `Slots.hold`; runs on the scheduler, by `Client.run_on_scheduler`. None: the scheduler lacks this client.
+
+    A scheduler that was just started gets the plugin here, and lets a task whose worker is lost fail at once. Dask's
+    client reconnects by itself and does not register plugins again.
+    """
+    if client not in dask_scheduler.clients:
+        return None
+    if Slots.name not in dask_scheduler.plugins:
+        dask_scheduler.allowed_failures = 0
+        dask_scheduler.add_plugin(Slots())
     plugin = dask_scheduler.plugins[Slots.name]
     assert isinstance(plugin, Slots)
     return plugin.hold(dask_scheduler, client, held, wants_more)

@@ -26,6 +26,7 @@ from app.worker import orders, task
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import FAILED, Handle
+from app.worker.orders import Slots
 from tests.support.insides import attempts_of, dask_client
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, TIMES, Running
@@ -278,11 +279,11 @@ def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
         engine = DaskEngine(settings)
         try:
             assert engine.slots == 1
-            assert cluster.scheduler.allowed_failures == 0
             world = World.at(tmp_path / "home")  # time stands still: nothing is told before it is looked at
             job = world.submit(world.dataset()).id
             dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
             dispatcher.step()
+            assert cluster.scheduler.allowed_failures == 0
             [running] = attempts_of(dispatcher)
             until(running.handle.done)
             assert world.job(job).state == "running"
@@ -290,9 +291,24 @@ def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
             dispatcher.step()
             assert world.job(job).state == "done"
             world.check()
+            forgotten = dask_client(engine)
+            forgotten.run_on_scheduler(_forget, forgotten.id)
+            assert forgotten.status == "running", "Dask does not notice it"
+            assert not engine.take(0)
+            until(lambda: engine.take(0))
+            assert dask_client(engine) is not forgotten
+            dask_client(engine).run_on_scheduler(_forget)
+            assert engine.take(0), "the plugin is added again"
         finally:
             engine.close()
     assert engine.slots == 0, "nobody is there"
+
+
+def _forget(client: str = "", dask_scheduler: Any = None) -> None:
+    """Remove the plugin and a client, as a scheduler that was restarted or paused has lost them."""
+    dask_scheduler.remove_plugin(Slots.name)
+    if client:
+        dask_scheduler.remove_client(client)
 
 
 class TestServer:
