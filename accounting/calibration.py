@@ -86,20 +86,22 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
     Raises
     ------
     Unsupported
-        if no accountant covers the plan: it is empty, or delta is 0 and an answer is Gaussian.
+        if no accountant covers the plan: it is empty, delta is not a number from 0 on, delta is 0 and an answer is
+        Gaussian, or the noise is so small that no accountant has a finite epsilon.
     """
-    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS]
-    epsilon, accountant = min(certificates, key=lambda certificate: certificate[0])
-    if not plan.queries or math.isinf(epsilon):
+    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if plan.queries and delta >= 0]
+    epsilon, accountant = min(certificates, key=lambda certificate: certificate[0], default=(math.inf, ACCOUNTANTS[0]))
+    if math.isinf(epsilon):
         raise Unsupported(
-            "no accountant covers this plan at this delta: a plan needs a query, and Gaussian noise a positive delta"
+            "no accountant has a finite epsilon for this plan and delta. A plan needs a query, delta must be at least "
+            "0, and Gaussian noise needs a positive delta. Otherwise add noise"
         )
     return epsilon, accountant
 
 
 def _is_certified(plan: Plan, delta: float, epsilon: float) -> bool:
     """Return whether an accountant certifies the plan at epsilon and delta."""
-    return any(a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS)
+    return any(a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS if plan.queries)
 
 
 def _is_portable(queries: Sequence[Query]) -> bool:

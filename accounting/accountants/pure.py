@@ -19,7 +19,7 @@ class PureAccountant:
     name: ClassVar[str] = "pure"
     version: ClassVar[str] = "1"
 
-    def epsilon(self, plan: AbstractComposition, delta: float) -> float:  # noqa: ARG002
-        """Return the epsilon certified for the plan; infinite if an answer has no epsilon at delta = 0."""
+    def epsilon(self, plan: AbstractComposition, delta: float) -> float:
+        """Return the epsilon certified for the plan; infinite if an answer has none at delta = 0, or delta < 0."""
         total = plan.pure()
-        return math.inf if total is None else total * _ROUNDING
+        return total * _ROUNDING if total is not None and delta >= 0 else math.inf

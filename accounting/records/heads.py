@@ -9,8 +9,8 @@ Every receipt is a head as well, with the sequence and the hash of its release's
 from typing import Any
 
 from accounting.errors import CodecError, ReceiptInvalid
-from accounting.records.chain import Entry, Head
-from accounting.records.documents import fields, parse
+from accounting.records.chain import MOST_ENTRIES, Entry, Head
+from accounting.records.documents import fields, integer, parse, text
 from accounting.records.signing import HEAD, Jwks, SigningKey, check_json, sign_json
 from accounting.records.statement import check
 
@@ -46,6 +46,7 @@ def read_head(raw: bytes, trusted: Jwks) -> Head:
             problem = check_json(stated, node["signature"], trusted, HEAD)
         if problem is not None:
             raise ReceiptInvalid(problem)
-        return Head.parse(f"{stated['sequence']}:{stated['hash']}")
+        sequence = integer(stated["sequence"], 1, MOST_ENTRIES, "sequence")
+        return Head.parse(f"{sequence}:{text(stated['hash'], 'hash', 64)}")
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error

@@ -124,7 +124,7 @@ def recompute_plan(
         if isinstance(a, PldAccountant)
         for earlier in (False, True)
     )
-    for accountant in (*ACCOUNTANTS, *verifying):
+    for accountant in (*ACCOUNTANTS, *verifying) if plan.queries else ():
         if best is not None and best.is_within(stated):
             break
         epsilon = _certified(accountant, plan, delta)

@@ -67,7 +67,7 @@ class _Checkpoint:
     opened: Text
     opening: Sha256
     datasets: dict[str, Member]
-    jobs: dict[str, tuple[_Stage, CostField]]
+    jobs: dict[str, tuple[Literal["charged", "started"], CostField]]
     sessions: dict[str, _Session]
 
 
@@ -136,7 +136,7 @@ class Replay:
         """
         if self.state is None:
             raise LedgerInvalid("a ledger must have an entry")
-        jobs = {job: step for job, step in self._jobs.items() if step[0] != "ended"}
+        jobs = {job: (stage, cost) for job, (stage, cost) in self._jobs.items() if stage != "ended"}
         sessions = {name: session for name, session in self._sessions.items() if session is not None}
         checkpoint = _Checkpoint(4, self.state, self.opened, self.opening, self.datasets, jobs, sessions)
         document: dict[str, Any] = _CHECKPOINT.dump_python(checkpoint, mode="json")
@@ -151,7 +151,7 @@ class Replay:
         replayed.opened = checkpoint.opened
         replayed.opening = checkpoint.opening
         replayed.datasets = checkpoint.datasets
-        replayed._jobs = checkpoint.jobs
+        replayed._jobs = {**checkpoint.jobs}
         replayed._sessions = {**checkpoint.sessions}
         return replayed
 

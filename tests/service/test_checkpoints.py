@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from accounting.errors import CodecError
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import Head
@@ -286,3 +287,13 @@ def test_the_opening_dataset_is_known_after_a_checkpoint_under_any_name() -> Non
         followed.follow([entry])
     again = Replay.from_json(parse(canonical(followed.to_json())))
     assert (followed.opened, again.opened) == ("d2", "d2")
+
+
+def test_a_checkpoint_has_only_jobs_that_have_not_ended() -> None:
+    followed = Replay()
+    _, entry = advance(None, Opened("d1", 5, Filter.open("pure", Privacy(1.0, 0.0)), None), "2026-01-01T00:00:00.000Z")
+    followed.follow([entry])
+    document = followed.to_json()
+    assert Replay.from_json(document | {"jobs": {"job_1": ["started", ["1"]]}}).to_json()["jobs"]
+    with pytest.raises(CodecError, match="jobs"):
+        Replay.from_json(document | {"jobs": {"job_1": ["ended", ["1"]]}})

@@ -14,9 +14,10 @@ from accounting.accountants import PldAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate, RowObjectivePerturbation
+from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian, RandomIterate, RowObjectivePerturbation
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.recomputation import recompute_plan
 from accounting.search import Point, SearchResult, largest
 from tests.reference import losses
 
@@ -165,9 +166,13 @@ def test_pld_is_not_used_beyond_the_accuracy_of_its_fft() -> None:
 
 
 def test_unsupported_plans_are_refused_by_name() -> None:
-    for plan, delta in ((Plan(()), 1e-6), (Plan((PlannedQuery("a", 1, Gaussian(), 1.0),)), 0.0)):
+    gaussian = Plan((PlannedQuery("a", 1, Gaussian(), 1.0),))
+    laplace = Plan((PlannedQuery("a", 1, Laplace(), 1.0),))
+    empty = Plan(())
+    for plan, delta in ((empty, 1e-6), (gaussian, 0.0), (laplace, -1.0), (laplace, math.nan), (gaussian, -1.0)):
         with pytest.raises(Unsupported):
             certify(plan, delta)
+    assert recompute_plan(empty, 1.0, 1e-6) is None
     loud = Plan((PlannedQuery("a", 1, Gaussian(), 0.05),))
     assert certify(loud, 1e-6)[1].name == "exact_gaussian"
 

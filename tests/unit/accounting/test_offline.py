@@ -83,6 +83,7 @@ def test_a_head_is_taken_from_a_signed_head_or_a_receipt_and_from_nothing_else()
     for document in (head, signed()):
         assert read_head(json.dumps(document).encode(), KEYS) == RELEASE.head
     stranger = signing.jwks(signing.generate_key())
+    stated = {name: value for name, value in head.items() if name != "signature"} | {"sequence": str(RELEASE.sequence)}
     wrong: list[tuple[Any, Any]] = [
         (head, stranger),
         (signed(), stranger),
@@ -90,6 +91,7 @@ def test_a_head_is_taken_from_a_signed_head_or_a_receipt_and_from_nothing_else()
         (head | {"signature": signed()["signature"]}, KEYS),  # a receipt's signature is no head's
         ({"receipt": make(entry=RELEASE), "signature": head["signature"]}, KEYS),
         (head | {"more": 1}, KEYS),
+        (stated | {"signature": signing.sign_json(stated, KEY, signing.HEAD)}, KEYS),
         ([], KEYS),
     ]
     for document, trusted in wrong:

@@ -93,6 +93,7 @@ def test_an_honest_receipt_holds(queries: tuple[Query, ...], privacy: Privacy, a
     assert result.recomputed_epsilon <= built["epsilon"] * (1 + 1e-9) <= privacy.epsilon * (1 + 1e-9)
     assert result.recomputed_epsilon == pytest.approx(privacy.epsilon, rel=1e-3)
     assert (result.accountant, built["accountant"]) == (accountant, accountant)
+    assert built["accountant_version"] == next(a.version for a in ACCOUNTANTS if a.name == accountant)
     alone = receipt.recompute(built)
     assert (alone.epsilon, alone.accountant) == (result.recomputed_epsilon, built["accountant"])
     assert receipt.verify(document(built), KEYS).chain is None
