@@ -5,6 +5,7 @@ A number has a range, as in `steps: Annotated[int, Whole(100)]`. A name has a ch
 """
 
 from dataclasses import dataclass, fields
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from solvers.errors import Unsuitable
@@ -52,11 +53,12 @@ Ratio = Annotated[float | None, Real(1.1, 1000)]
 
 
 def check_ranges(settings: Any) -> None:
-    """Raise `Unsuitable` if a field of these settings is neither None nor a value that its type allows."""
+    """Raise `Unsuitable` if a field of these settings has a value that its type does not allow."""
     for field in fields(settings):
-        value = getattr(settings, field.name)
-        for choice in (field.type, *get_args(field.type)):
-            if get_origin(choice) is Literal and value is not None and value not in get_args(choice):
+        value, parts = getattr(settings, field.name), get_args(field.type)
+        for choice in (field.type, *parts):
+            is_unset = value is None and NoneType in parts
+            if get_origin(choice) is Literal and not is_unset and value not in get_args(choice):
                 raise Unsuitable(f"{settings.name}: {field.name} must be one of: {', '.join(get_args(choice))}")
         for valid in getattr(field.type, "__metadata__", ()):
             if isinstance(valid, Whole | Real) and value is not None:

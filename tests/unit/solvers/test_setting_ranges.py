@@ -10,7 +10,18 @@ import pytest
 import solvers  # noqa: F401  # defines all settings and runs
 from solvers.errors import Unsuitable
 from solvers.inference.regression_table import RegressionTableRun
-from solvers.methods import DpGd, DpSvrg, DpSvrgPp, Method, NoisyMirrorDescent, OutputPerturbation
+from solvers.methods import (
+    DpGd,
+    DpSvrg,
+    DpSvrgPp,
+    EpochGrowth,
+    Localization,
+    Method,
+    NoisyMirrorDescent,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    PhasedSgd,
+)
 from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.run import Strict
 from solvers.ranges import Real, Whole
@@ -81,6 +92,34 @@ def test_a_name_outside_of_its_choices_is_refused(method: Any, field: str) -> No
     settings = {"steps": 1, "ridge": 1.0} if method is OutputPerturbationRun else {}
     with pytest.raises(Unsuitable, match=f"{method.__dataclass_fields__['name'].default}: {field} must be one of"):
         method(**settings, **{field: "unknown"})
+
+
+@pytest.mark.parametrize("value", [None, 1, "Fixed"])
+def test_a_name_that_is_needed_is_one_of_its_choices(value: Any) -> None:
+    with pytest.raises(Unsuitable, match="step_rule must be one of"):
+        DpSvrg(step_rule=value)
+
+
+@pytest.mark.parametrize(
+    ("method", "field", "value"),
+    [
+        (OutputPerturbation, "ridge", -1e-9),
+        (OutputPerturbation, "ridge", 2e6),
+        (ObjectivePerturbation, "ridge", -1e-9),
+        (ObjectivePerturbation, "ridge", 2e6),
+        (PhasedSgd, "step", 0.0),
+        (PhasedSgd, "step", -1.0),
+        (DpSvrgPp, "epochs", 31),
+        (Localization, "phases", 65),
+        (Localization, "ratio", 1.0),
+        (Localization, "smoothing", 1e-5),
+        (EpochGrowth, "kappa", 1.0),
+        (EpochGrowth, "epochs", 1001),
+    ],
+)
+def test_a_number_beyond_the_range_of_its_setting_is_refused(method: Any, field: str, value: float) -> None:
+    with pytest.raises(Unsuitable, match=field):
+        method(**{field: value})
 
 
 @pytest.mark.parametrize("wrong", [{"mu": 0.0}, {"mu": float("nan")}, {"level": 0.4}, {"level": "0.9"}], ids=repr)
