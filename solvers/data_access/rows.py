@@ -50,12 +50,14 @@ class Coded:
             raise Unsuitable("stored numbers must be float64 or float32")
         is_declared = problem.columns is not None
         widths = np.array(problem.columns.widths if problem.columns else (1,) * problem.d, dtype=np.int64)
-        offsets = np.array(self.offsets, dtype=np.int64)
+        offsets = np.array(self.offsets)
         if len(offsets) != len(widths):
             raise Unsuitable("offsets must have an entry for each feature of the problem")
+        if offsets.dtype != np.int64:
+            raise Unsuitable("offsets must be integers below 2^63")
         is_block, count = widths > 1, numbers.shape[1]
         sizes = np.array([code_bytes(width) for width in widths.tolist()], dtype=np.int64)  # 1 for a number
-        if ((offsets < 0) | (offsets + sizes > np.where(is_block, codes.shape[1], count))).any():
+        if ((offsets < 0) | (offsets > np.where(is_block, codes.shape[1], count) - sizes)).any():
             raise Unsuitable("offsets: a feature is not stored")
         first = offsets + np.where(is_block, count, 0)  # column of a feature if the codes follow the numbers
         used = np.concatenate([first[sizes > byte] + byte for byte in range(sizes.max(initial=1))])

@@ -174,7 +174,13 @@ def test_a_stored_column_is_no_two_features(widths: tuple[int, ...], places: tup
         Data.coded(stored, np.ones(2), problem)
 
 
-@pytest.mark.parametrize("places", [(0, 0), (0, 0, 2), (1, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 3, 1)])
+@pytest.mark.parametrize(
+    "places",
+    [
+        *[(0, 0), (0, 0, 2), (1, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 3, 1)],
+        *[(2**63 - 1, 0, 1), (0, 2**63 - 1, 1), (2**63, 0, 1), (0.5, 0, 1)],
+    ],
+)
 def test_features_that_are_not_stored_are_refused(places: tuple[int, ...]) -> None:
     columns = Columns((1, 3, 300))
     problem = Problem(Logistic(), n=2, d=columns.d, row_norm=columns.row_norm, columns=columns)

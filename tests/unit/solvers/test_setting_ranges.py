@@ -11,10 +11,12 @@ import solvers  # noqa: F401  # defines all settings and runs
 from solvers.errors import Unsuitable
 from solvers.inference.regression_table import RegressionTableRun
 from solvers.methods import (
+    AdaptiveGd,
     DpGd,
     DpSvrg,
     DpSvrgPp,
     EpochGrowth,
+    InverseSensitivity,
     Localization,
     Method,
     NoisyMirrorDescent,
@@ -103,6 +105,10 @@ def test_a_name_that_is_needed_is_one_of_its_choices(value: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "field", "value"),
     [
+        (AdaptiveGd, "residual_limit", 5.0),
+        (AdaptiveGd, "slope_limit", 0.0),
+        (InverseSensitivity, "grid", 1 << 20),
+        (DpGd, "steps", 10**6),
         (OutputPerturbation, "ridge", -1e-9),
         (OutputPerturbation, "ridge", 2e6),
         (ObjectivePerturbation, "ridge", -1e-9),
