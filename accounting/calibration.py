@@ -86,15 +86,15 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
     Raises
     ------
     Unsupported
-        if no accountant covers the plan: it is empty, delta is not a number from 0 on, delta is 0 and an answer is
-        Gaussian, or the noise is so small that no accountant has a finite epsilon.
+        if the plan is empty, if delta is negative or NaN, if delta is 0 and an answer has Gaussian noise, or if the
+        noise is so small that no accountant has a finite epsilon.
     """
     certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if plan.queries and delta >= 0]
     epsilon, accountant = min(certificates, key=lambda certificate: certificate[0], default=(math.inf, ACCOUNTANTS[0]))
     if math.isinf(epsilon):
         raise Unsupported(
             "no accountant has a finite epsilon for this plan and delta. A plan needs a query, delta must be at least "
-            "0, and Gaussian noise needs a positive delta. Otherwise add noise"
+            "0, and Gaussian noise needs a positive delta. If all this holds, use more noise"
         )
     return epsilon, accountant
 

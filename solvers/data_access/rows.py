@@ -50,7 +50,7 @@ class Coded:
             raise Unsuitable("stored numbers must be float64 or float32")
         is_declared = problem.columns is not None
         widths = np.array(problem.columns.widths if problem.columns else (1,) * problem.d, dtype=np.int64)
-        offsets = np.array(self.offsets) if self.offsets else np.empty(0, np.int64)
+        offsets = np.array(self.offsets) if self.offsets else np.empty(0, np.int64)  # `np.array(())` has floats
         if len(offsets) != len(widths):
             raise Unsuitable("offsets must have an entry for each feature of the problem")
         if offsets.dtype != np.int64:

@@ -18,7 +18,7 @@ from solvers.problem import Problem
 
 CONSTANT = 0.3  # last coordinate of every z, where the others have mean square 1: centered rows need little intercept
 _NEGLIGIBLE_RIDGE = 0.01  # of the curvature
-_DECAY = 10.0  # of the start, as an exponent: e^-10 is left of it
+_DECAY = 10.0  # exponent: e^-10 of the start remains
 
 
 @dataclass(frozen=True, slots=True)
