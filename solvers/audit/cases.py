@@ -179,7 +179,7 @@ CASES: dict[str, Case | ExactCase] = {
     # The candidates differ in the target only. Their row is just long enough that scores move by their whole bounds.
     "regression_table": Case(RegressionTable(), _CODED, corners=(_TYPICAL, _TYPICAL), other_rows=_spread(400, 0.2)),
     "regression_table_logistic": Case(
-        RegressionTable(), replace(_DECLARED, n=100), corners=(_TYPICAL, _TYPICAL), other_rows=_spread(100, 1.0)
+        RegressionTable(), replace(_DECLARED, n=120), corners=(_TYPICAL, _TYPICAL), other_rows=_spread(120, 1.0)
     ),
     "regression_table_poisson": Case(
         RegressionTable(largest_count=10.0),
