@@ -78,7 +78,7 @@ class Prepared(Wire):
     """The preparation of the rows for the method."""
 
     name: Literal["declared", "by_method", "private", "profile"]
-    """declared, private, profile, or by_method: the method standardizes privately by itself."""
+    """Name of the preparation. `by_method` means that the method itself standardizes privately."""
     reason: str
     """Reason for this preparation."""
     statement: str
@@ -148,9 +148,9 @@ class Quote(Wire):
     forecast: Forecast | None = None
     """The forecast. Null for a job of an earlier version."""
     rows: int | None
-    """n. Null if persons are protected."""
+    """Public number of rows. Null if persons are protected."""
     persons: int | None = None
-    """n, where a person is the unit."""
+    """Public number of persons. Null if rows are protected."""
     unit: Protected = Unit()
     dimension: int
     """Number of coordinates of w, intercepts included. For softmax, of all classes."""
@@ -196,7 +196,7 @@ class Job(Wire):
     dataset: Identifier
     analyst: Name
     state: JobState
-    """queued, running, done, failed or cancelled."""
+    """State of the job."""
     attempt: int
     """Number of the attempt, 0 before the start. A repeated attempt costs nothing more."""
     progress: Progress

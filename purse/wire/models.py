@@ -24,9 +24,9 @@ class PrivacyStatement(Wire):
     """Its delta."""
     neighbors: Neighbors
     rows: Annotated[int | None, Field(exclude_if=lambda n: n is None)] = None
-    """n, public, of rows."""
+    """Public number of rows. Absent if persons are protected."""
     persons: Annotated[int | None, Field(exclude_if=lambda n: n is None)] = None
-    """n, public, of persons."""
+    """Public number of persons. Absent if rows are protected."""
     # models of earlier versions keep their digests
     unit: Annotated[Protected | None, Field(exclude_if=lambda unit: unit is None)] = None
     """The protected unit, a row if absent."""
@@ -56,7 +56,7 @@ class ProfileUse(ReleasedMoments):
     """The profile that standardized the rows, with its moments in the order of the model's encoded values."""
 
     job: Annotated[Identifier, Field(description="The job that released it.")]
-    sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
+    sha256: Annotated[Sha256, Field(description="SHA-256 of the published profile.")]
 
 
 class EncodedMeans(Wire):
@@ -74,7 +74,7 @@ class CoefficientIntervals(Wire):
     level: float
     """Probability for each coefficient by itself, over the noise alone."""
     half_widths: list[float] | list[list[float]]
-    """In the layout of `coefficients`."""
+    """Half widths, in the layout of `coefficients`."""
     intercept: float | list[float]
     """Half width for the constant term, in the layout of `intercept`."""
     statement: str = (
@@ -132,7 +132,7 @@ class Model(Wire):
     terms: Annotated[list[Term] | None, Field(exclude_if=lambda terms: terms is None)] = None
     """The terms that make the features, as requested."""
     link: Link
-    """From margin to prediction."""
+    """Function from margin to prediction."""
     classes: list[str] | None
     """For a category target [negative, positive], where negative is every other class. For softmax all."""
     target: Column
