@@ -211,7 +211,8 @@ def encode(column: Column, values: Sequence[object] | NDArray[Any], dialect: Dia
     if dialect.nulls:
         values = [None if as_text(value).strip(SPACE) in dialect.nulls else value for value in values]
     if isinstance(column, NumberColumn):
-        return _scaled(column, numbers(values, dialect, column.date))
+        x = numbers(values, dialect, column.date)
+        return np.where(np.isfinite(x), codes_of(column, x), default_code(column))
     if column.date is not None:
         values = numbers(values, dialect, column.date)
     return _category_indices(column, values, dialect)
@@ -227,11 +228,6 @@ def numbers(
         return np.array([as_number(value, dialect) for value in values], dtype=np.float64)
     already = np.array([math.nan if isinstance(value, str) else as_number(value) for value in values])
     return np.where(np.isnan(already), dates.numbers(values, dialect.date_format, date), already)
-
-
-def _scaled(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the code of each number as its column declares it; the default's code for a number that is not finite."""
-    return np.where(np.isfinite(x), codes_of(column, x), default_code(column))
 
 
 def _category_indices(

@@ -25,7 +25,7 @@ class Statistic(Tabular, ReleasedStatistic):
         return list(tables(self))
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the numbers of the first table as bars with their intervals; NotInstalled without `plot`."""
+        """Draw the numbers of the first table as bars with their intervals. This needs the extra `plot`."""
         return _drawn(axes, self.tables()[0])
 
 
@@ -73,7 +73,7 @@ class Evaluation(Tabular, ReleasedEvaluation):
         )
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the ROC curve of two classes, or the measures as bars; NotInstalled without the extra `plot`."""
+        """Draw the ROC curve of two classes, or the measures as bars. This needs the extra `plot`."""
         if isinstance(self.result, TwoClasses):
             axes = axes_of(axes)
             points = [
@@ -96,7 +96,7 @@ class Forecast(Tabular, AccuracyForecast):
         return f"<forecast of {self.measure} for {self.target}: {scores}>"
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the expected score against epsilon; NotInstalled without the extra `plot`."""
+        """Draw the expected score against epsilon. This needs the extra `plot`."""
         scores = [each.score for each in self.at]
         ends = [[each.low for each in scores], [each.high for each in scores]]
         axes = band(axes, [each.epsilon for each in self.at], [each.median for each in scores], ends)
@@ -116,7 +116,7 @@ class BudgetReport(Tabular, BudgetStatus):
     """A dataset's budget: what is spent, by analyst, and what remains."""
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the share of the budget by analyst, and what remains; NotInstalled without the extra `plot`."""
+        """Draw the share of the budget by analyst, and what remains. This needs the extra `plot`."""
         names = [*(each.analyst for each in self.analysts), "remaining"]
         return bars(axes, names, [*(each.share for each in self.analysts), 1.0 - self.share], "share of the budget")
 
