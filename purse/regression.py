@@ -264,8 +264,8 @@ class Regression(Tabular):
             without the extra `plot`.
         """
         forest = self.forest()
-        ends = [[each.low for each in forest.estimates], [each.high for each in forest.estimates]]
-        return bars(axes, forest.labels, [each.value for each in forest.estimates], forest.headings[1], ends)
+        estimates = forest.estimates
+        return bars(axes, forest.labels, [each.value for each in estimates], forest.headings[1], estimates)
 
     def __str__(self) -> str:
         return self.summary()
