@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, RootModel
 
 from accounting.privacy import REPLACE_ONE, Unit
 from purse.text import loss
-from purse.wire.base import Identifier, Name, Protected, Sha256, Timestamp, Wire
+from purse.wire.base import Identifier, Name, Omitted, Protected, Sha256, Timestamp, Wire
 from purse.wire.budgets import PrivacyLoss
 from purse.wire.inference import ExpectedTable
 from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
@@ -141,7 +141,7 @@ class Quote(Wire):
     """All queries of the data."""
     interval_width: list[IntervalWidth] | None = None
     """Width of the 95 % interval of each answer of a statistic or an evaluation. Null for a model."""
-    expected_table: Annotated[ExpectedTable | None, Field(exclude_if=lambda expected: expected is None)] = None
+    expected_table: Omitted[ExpectedTable] = None
     """Expected widths of the regression table. Only with `inference`."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
