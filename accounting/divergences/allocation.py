@@ -1,7 +1,8 @@
 """The privacy profile of a random allocation, H_gamma for gamma >= 1, rounded up (see its mechanism for the formula).
 
 H_gamma <= q E[((X_1 + ... + X_T)/T - kappa)_+], kappa = (1-q)(gamma-1)/q, evaluated in `slot_sums`. It is at most the
-cost of one answer on a sample, whose slot is known, and at most the bound at a smaller gamma.
+cost of one answer on a sample, whose slot is known, and at most the bound at a smaller gamma. If the slots of an
+ordered allocation hold all records, the formula is not proved, and known slots are charged.
 Proof: docs/proofs/random_allocation.md.
 """
 
@@ -29,6 +30,8 @@ _NEGLIGIBLE = 1e-17  # beside any delta
 _SMALLEST_PROFILE = 1e-12  # at the last knot; the profile beyond it counts as infinite loss
 _MOST_KNOTS = 160
 _LARGEST_SHIFT = 20.0  # as in tight.py
+# At larger rates the slots of an ordered allocation may hold all records, up to rounding of the rate (`batch`).
+_LARGEST_RATE_WITH_SPARE_RECORD = 1 - 2e-12
 # Beyond these the secrecy of slots is not used: a record changes its slot by e^(c^2/2), far more than the other slots
 # could hide, and squares would overflow.
 _LARGEST_HIDDEN_SHIFT, _LARGEST_HIDDEN_EPSILON = 8.0, 150.0
@@ -95,7 +98,7 @@ def hockey_stick(
     else:
         with_known_slots = min(_known_slots(c, q, epsilon, is_ordered), 1.0)
     is_beyond = epsilon > _LARGEST_HIDDEN_EPSILON or c > _LARGEST_HIDDEN_SHIFT
-    if with_known_slots < _NEGLIGIBLE or mechanism.slots == 1 or is_beyond:
+    if with_known_slots < _NEGLIGIBLE or mechanism.slots == 1 or is_beyond or _holds_all_records(mechanism):
         return with_known_slots
     excess: Callable[..., float] = partial(slot_sums.excess, hints=hints)
     if mechanism.slots <= few_slots.MOST_FEW_SLOTS and epsilon > LARGEST_PORTABLE_EPSILON and not circles_only:
@@ -164,6 +167,11 @@ def _crossing(over: Callable[[int], float], low: Point, high: Point, begin: int)
         k += round(point[1] * _EPSILONS_PER_OCTAVE / 8 + math.copysign(_EPSILONS_PER_OCTAVE * 2**turn / 64, point[1]))
         k = min(max(k, low[0] + 1), high[0] - 1)
     return high[0]
+
+
+def _holds_all_records(mechanism: Allocation) -> bool:
+    """Return whether an ordered allocation leaves no record without a slot. Only known slots are proved then."""
+    return mechanism.form == "ordered" and mechanism.rate > _LARGEST_RATE_WITH_SPARE_RECORD
 
 
 def _known_slots(c: float, q: float, epsilon: float, is_ordered: bool) -> float:
@@ -249,4 +257,7 @@ def typical_deviation(mechanism: Allocation, noise_multiplier: float, relation: 
     c = 1 / noise_multiplier
     square = min(c * c, 300.0)
     variance = math.expm1(square) if relation == "zero_out" else 4 * math.sinh(square)  # of one slot at rate 1
-    return min(math.sqrt(mechanism.rate**2 * variance / mechanism.slots), sensitivity_factor(relation) * c)
+    with_known_slots = sensitivity_factor(relation) * c
+    if _holds_all_records(mechanism):
+        return with_known_slots
+    return min(math.sqrt(mechanism.rate**2 * variance / mechanism.slots), with_known_slots)

@@ -12,7 +12,8 @@ kappa = (1-q)(gamma-1)/q, for every gamma >= 1,
     H_gamma <= q E[((X_1 + ... + X_T) / T - kappa)_+],
     independent: X = e^(cY - c^2/2) - gamma e^(-cY - c^2/2),
     ordered:     X = (a - gamma)_+ and, apart from it, (1 - gamma a) where a > 1/gamma,  a = e^(2cY - 2c^2);
-and never more than one answer on a sample of rate q would cost, hence 2/z-GDP. Under zero_out 1/z-GDP; independent:
+and never more than one answer on a sample of rate q would cost, hence 2/z-GDP. If the slots of the ordered form hold
+all records (q = 1), only this last bound is proved, and it alone is used. Under zero_out 1/z-GDP; independent:
 H_gamma <= E[(1 - q + q S - gamma)_+], in the other order E[(1 - gamma (1 - q + q S))_+], S a mean of T e^(cY - c^2/2).
 Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/divergences/allocation.py.
 """

@@ -9,15 +9,16 @@ import pytest
 
 from accounting import Privacy
 from accounting.accountants import PldAccountant, SingleUseAccountant, guard
-from accounting.calibration import calibrate
+from accounting.calibration import calibrate, certify
 from accounting.divergences import slot_sums
 from accounting.divergences.allocation import epsilon as epsilon_of_one_use
 from accounting.divergences.allocation import hockey_stick, knots
-from accounting.divergences.gaussian import gauss_delta, gauss_mu
+from accounting.divergences.gaussian import gauss_delta, gauss_epsilon, gauss_mu
 from accounting.errors import OutOfRange
 from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import AllocationLoss, Form
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.privacy import Relation, sensitivity_factor
 from accounting.records.codec import plan_from_json, plan_to_json
 from tests.reference.allocation import allocation_delta, of_two
 from tests.reference.losses import of_profile
@@ -89,7 +90,7 @@ def test_one_slot_is_one_sampled_answer(q: float, c: float, epsilon: float) -> N
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 @pytest.mark.parametrize(
     ("slots", "q", "c", "epsilon"),
-    [(20, 0.5, 0.5, 0.3), (100, 0.5, 0.6, 1.0), (100, 1.0, 0.75, 0.3), (1000, 0.5, 0.8, 0.5), (10_000, 0.5, 1.0, 0.03)],
+    [(20, 0.5, 0.5, 0.3), (100, 0.5, 0.6, 1.0), (100, 0.99, 0.75, 0.3), (1000, 0.5, 0.8, 0.5), (10_000, 0.5, 1.0, 0.03)],
 )
 def test_the_profile_against_the_reference(form: Form, slots: int, q: float, c: float, epsilon: float) -> None:
     """Both round up; they differ by their grids."""
@@ -155,6 +156,23 @@ def test_far_in_the_tail_delta_falls_as_noise_grows(form: Form) -> None:
             deltas = [hockey_stick(mechanism, z, epsilon) for z in np.geomspace(0.5, 40, 12)]
             for delta, next_delta in itertools.pairwise(deltas):  # the lattice may raise one of them by 0.6 %
                 assert next_delta <= 1.01 * delta + 1e-16
+
+
+@pytest.mark.parametrize("rate", [1.0, 1 - 9e-13])
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_an_ordered_allocation_of_all_records_has_the_price_of_known_slots(rate: float, relation: Relation) -> None:
+    """The proof for secret slots needs a record without a slot, and `batch` takes either rate for all records."""
+    factor = sensitivity_factor(relation)
+    for slots, z in itertools.product((3, 50, 1000), (0.4, 1.5)):
+        mechanism = RandomAllocation(rate, slots, "ordered")
+        assert mechanism.batch(3000) == 3000 // slots
+        for epsilon in (0.1, 1.0, 5.0):
+            known = gauss_delta(factor / z, epsilon)
+            assert hockey_stick(mechanism, z, epsilon, relation) == pytest.approx(known, rel=1e-5)
+        plan = Plan((PlannedQuery("pass", 1, mechanism, z),), relation)
+        assert certify(plan, 1e-6)[0] >= gauss_epsilon(factor / z, 1e-6) * (1 - 1e-6)
+    with_spare_record = RandomAllocation(2999 / 3000, 1000, "ordered")
+    assert hockey_stick(with_spare_record, 1.5, 0.1) < 0.1 * gauss_delta(2 / 1.5, 0.1)
 
 
 def test_at_more_noise_the_tail_has_a_probability_of_nothing() -> None:
