@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from accounting.calibration import _calibrate
+from accounting.calibration import plan_of_least_noise
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 
@@ -14,11 +14,11 @@ from accounting.noise.lattice import Lattice
 @contextmanager
 def new_calibrations() -> Iterator[None]:
     """Calibrate every plan anew, and forget these plans at the end."""
-    _calibrate.cache_clear()
+    plan_of_least_noise.cache_clear()
     try:
         yield
     finally:
-        _calibrate.cache_clear()
+        plan_of_least_noise.cache_clear()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from accounting import calibration
 from accounting.accountants import PldAccountant
 from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.plan import Plan
@@ -365,7 +366,7 @@ class TestRefusals:
     def test_a_run_that_is_too_long_is_refused_before_its_noise_is_sought(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("accounting.calibration._calibrate", lambda *_: pytest.fail("its noise was sought"))
+        monkeypatch.setattr(calibration, "plan_of_least_noise", lambda *_: pytest.fail("its noise was sought"))
         method = {"name": "dp_svrg", "epochs": 1_000_000, "inner_steps": 1_000_000}
         assert refused(method=method)[0] == "out_of_range"
 
