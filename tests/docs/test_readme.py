@@ -56,13 +56,6 @@ def test_the_first_model_comes_before_the_list_of_pages() -> None:
     assert README[:submitted].count("\n") < 60
 
 
-def test_every_make_target_and_every_link_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE)) <= targets
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
-        assert link.startswith("http") or (ROOT / link).exists(), link
-
-
 def test_the_landing_page_and_the_trust_page_state_what_is_visible_and_to_whom() -> None:
     assert "](docs/trust.md)" in README
     assert "operator" in README

@@ -2,7 +2,7 @@
 
 A method depends on its run, its oracle and the mechanisms of its queries. A file depends on the modules from which it
 imports names; a name that a package re-exports is followed to the file that defines it.
-`python -m tests.support.review` writes the page, docs/threat-tests.md and the generated part of docs/methods.
+`python -m tests.support.review` writes the page and the generated part of docs/methods.
 """
 
 import ast
@@ -30,7 +30,7 @@ from solvers.methods.run import (
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from solvers.statistics import AnyCounting
-from tests.support import methods, threats
+from tests.support import methods
 from tests.support.guarantees import ANSWER, ASIDE, COMPOSITION, LEDGER, NEIGHBORS, SPECIAL
 from tests.support.size import Module
 
@@ -342,4 +342,3 @@ The tables of the first guarantee do not include these modules.
 if __name__ == "__main__":
     PAGE.write_text(page())
     methods.write()
-    threats.PAGE.write_text(threats.page())
