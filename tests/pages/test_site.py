@@ -114,7 +114,7 @@ def test_a_list_has_an_empty_line_before_it(site: Site) -> None:
 @pytest.mark.slow
 def test_the_reference_is_from_code(site: Site) -> None:
     commands, http, python = (site.pages[page.replace(".md", ".html")] for page in sorted(REFERENCE))
-    assert {command.name for command in COMMANDS if f"purse {command.name}" not in commands} == set()
+    assert {command.words for command in COMMANDS if f"purse {command.words}" not in commands} == set()
     assert "POST /v1/quotes" in http
     assert 'id="jobrequest"' in http
     assert "purse.Client" in python
