@@ -165,14 +165,6 @@ def test_servers_of_one_scheduler_never_hold_more_slots_than_there_are(steps: li
             hold(client, slots_held[client], False, scheduler)  # type: ignore[arg-type]
 
 
-def test_servers_that_count_only_their_own_attempts_take_one_slot_twice() -> None:
-    """Control: each server counts only its own attempts, as servers once did."""
-    threads, slots_held = 1, {"a": 0, "b": 0}
-    for client in slots_held:
-        slots_held[client] += slots_held[client] < threads
-    assert sum(slots_held.values()) > threads
-
-
 class FakeWorker:
     """A Dask worker as `task.leave` sees it."""
 
