@@ -40,7 +40,7 @@ def compiled(signature: Any, allocates: bool = True, is_wrapper: bool = False) -
     def decorate(function: _Function) -> _Function:
         named = _named(function)
         options = {"nogil": True, "_nrt": allocates, "forceinline": is_wrapper, **_OPTIONS}
-        result: _Function = cached(lambda **cache: numba.njit(signature, **cache, **options)(named))
+        result: _Function = _cached(lambda **cache: numba.njit(signature, **cache, **options)(named))
         if not function.__name__.startswith("_"):
             ENTRIES[function.__name__] = result
         return result
@@ -70,7 +70,7 @@ def c_function(function: Callable[..., float]) -> Any:
     named = _named(_each, scope, of_function(function))
     double, several = numba.types.float64, numba.types.CPointer(numba.types.float64)
     signature = numba.types.void(several, several, numba.types.int64, double, double, double)
-    return cached(lambda **cache: numba.cfunc(signature, **cache, **_OPTIONS)(named))
+    return _cached(lambda **cache: numba.cfunc(signature, **cache, **_OPTIONS)(named))
 
 
 def _each(m: Any, y: Any, n: int, a: float, b: float, c: float) -> None:
@@ -87,7 +87,7 @@ def _named(function: Callable[..., Any], scope: dict[str, Any] | None = None, di
     return named
 
 
-def cached(make: Callable[..., Any]) -> Any:
+def _cached(make: Callable[..., Any]) -> Any:
     """Return the compiled function, cached in a file if numba has a folder for it, otherwise in memory."""
     try:
         return make(cache=True)

@@ -393,7 +393,7 @@ def value_jumps(assembly: str) -> list[str]:
 def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is guessed wrong takes longer: slopes are chosen, not jumped to. `Power` has pow, with its own."""
     with monkeypatch.context() as uncached:  # numba does not show the code of a cached callback
-        uncached.setattr(build, "cached", lambda make: make())
+        uncached.setattr(build, "_cached", lambda make: make())
         for kind in {type(loss) for loss in LOSSES} - {Quantile}:  # a level without smoothing is public
             formula = build.c_function.__wrapped__(kind.derivative)
             assert bool(value_jumps(formula.inspect_llvm())) == (kind is Power), kind
