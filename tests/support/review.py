@@ -263,10 +263,10 @@ def _group(every: dict[str, set[str]], core: list[str], order: list[str]) -> lis
 
 def _with_table(text: str, title: str, modules: list[str]) -> str:
     """Return the page with another table in one of its sections."""
-    before, _, after = text.partition(f"\n### {title}\n")
-    introduction, _, remainder = after.partition("\n| file ")
-    _, _, remainder = remainder.partition("\n\n")
-    return "\n".join([before, f"### {title}", introduction, *_table(modules), "", remainder])
+    head, _, section = text.partition(f"\n### {title}\n")
+    introduction, _, table = section.partition("\n| file ")
+    _, _, remainder = table.partition("\n\n")
+    return "\n".join([head, f"### {title}", introduction, *_table(modules), "", remainder])
 
 
 def _table(modules: list[str]) -> list[str]:
