@@ -27,7 +27,7 @@ demo: $(RUNTIME) ## a real dataset, two private models, their receipts and a ref
 	@$(BIN)/purse demo
 
 story: $(RUNTIME) ## a hospital's file: checked, counted, trained on, evaluated, audited; then stops
-	@$(BIN)/python -P -m app.demo.story
+	@$(BIN)/python -P -m tests.support.story
 
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
 	@$(BIN)/purse serve
@@ -72,7 +72,7 @@ peers: $(RUNTIME) $(PEERS)/.ready ## heavy: ours beside diffprivlib, Opacus and 
 
 integrations: $(INTEGRATIONS)/.ready ## heavy: one budget spent by our job, Opacus, OpenDP and diffprivlib; the tests of the adapters
 	@$(ALONE) $(INTEGRATIONS)/bin/python -P -m pytest -q tests/integrations
-	@$(INTEGRATIONS)/bin/python -P -m app.demo.integrations
+	@$(INTEGRATIONS)/bin/python -P -m benchmarks.integrations
 
 # Each line computes other last digits: the variants of BLAS, NumPy, libm and of our loops for older processors.
 DISPATCHED = from numpy._core._multiarray_umath import __cpu_dispatch__ as found; print(*found)

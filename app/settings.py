@@ -143,12 +143,12 @@ class Settings(BaseSettings):
 
     @field_validator("home")
     @classmethod
-    def _absolute(cls, home: Path) -> Path:
+    def _make_absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
 
     @field_validator("bootstrap_token", "metrics_token")
     @classmethod
-    def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
+    def _check_token(cls, token: SecretStr | None) -> SecretStr | None:
         if token is None:
             return None
         text = token.get_secret_value()
@@ -158,21 +158,21 @@ class Settings(BaseSettings):
 
     @field_validator("database_url")
     @classmethod
-    def _known(cls, url: str | None) -> str | None:
+    def _check_database_url(cls, url: str | None) -> str | None:
         if url == "sqlite:///" or not (url or "postgresql://").startswith(("sqlite:///", "postgresql://")):
             raise ValueError("must be postgresql://..., or sqlite:/// and the path of a file")
         return url
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _of_networks(cls, proxies: str | None) -> str | None:
+    def _check_proxies(cls, proxies: str | None) -> str | None:
         for network in (proxies or "0.0.0.0").split(","):  # without proxies, any valid network passes; "*" never does
             ipaddress.ip_network(network.strip())
         return proxies
 
     @field_validator("storage_url")
     @classmethod
-    def _storage(cls, url: str | None) -> str | None:
+    def _check_storage_url(cls, url: str | None) -> str | None:
         parts = urlsplit(url or "file:///")
         if parts.scheme not in ("file", "s3") or parts.fragment or "@" in parts.netloc:
             raise ValueError("must be file:///folder or s3://bucket/prefix, without credentials")
@@ -181,13 +181,13 @@ class Settings(BaseSettings):
         return url
 
     @model_validator(mode="after")
-    def _renews_in_time(self) -> Self:
+    def _check_heartbeat(self) -> Self:
         if self.renew_seconds > self.lease_seconds / 2:
             raise ValueError("renew_seconds must be at most half of lease_seconds")
         return self
 
     @model_validator(mode="after")
-    def _authenticates(self) -> Self:
+    def _check_scheduler(self) -> Self:
         if self.scheduler is not None and (
             not self.scheduler.startswith("tls://")
             or None in (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
@@ -196,7 +196,7 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _knows_whom_to_believe(self) -> Self:
+    def _check_sign_on(self) -> Self:
         is_set = (self.oidc_issuer is not None, self.oidc_audience is not None, bool(self.oidc_roles))
         if any(is_set) and not all(is_set):
             raise ValueError("sign-on needs all of oidc_issuer, oidc_audience and oidc_roles")

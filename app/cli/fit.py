@@ -21,7 +21,7 @@ from app.cli.output import Output, Refusal, loss, note, to_json, write_json
 from app.cli.reports import cures
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError
-from purse import Client, Model, Receipt, text
+from purse import Client, Model, Receipt, Unreachable, text
 from purse.excel import readable
 from purse.wire.budgets import Budget, BudgetStatus
 from purse.wire.columns import settled
@@ -126,6 +126,11 @@ def _server(home: Path | None) -> Iterator[tuple[str, str]]:
             gc.freeze()
             gc.enable()
             yield connection
+    except Unreachable as error:
+        raise Refusal(
+            f"The service of this command did not answer: {error.__cause__ or 'connection lost'}. The machine may be "
+            "too busy. Run the command again when it is idle. A job that was already charged stays charged."
+        ) from None
     finally:
         process.end()
 

@@ -43,14 +43,14 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
         values = {name: getattr(new, name) for name in Row.__dataclass_fields__}
         connection.execute(sa.insert(allotments).values(ledger_id=row.ledger_id, **values))
         refuse_over(connection, row)
-        return _found(connection, row, analyst)
+        return _existing(connection, row, analyst)
 
 
 def get(database: Database, steward: Principal, dataset_id: str, named: str) -> Allotment:
     """Return an analyst's allotment. Raise `ApiError` not_found if the dataset, analyst or allotment does not exist."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
-        return _found(connection, row, analyst_of(connection, named))
+        return _existing(connection, row, analyst_of(connection, named))
 
 
 def page(database: Database, steward: Principal, dataset_id: str, asked: Paging) -> Page[Allotment]:
@@ -69,7 +69,7 @@ def delete(database: Database, steward: Principal, dataset_id: str, named: str) 
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
         analyst = analyst_of(connection, named)
-        _found(connection, row, analyst)
+        _existing(connection, row, analyst)
         connection.execute(sa.delete(allotments).where(_of(row, analyst)))
 
 
@@ -111,7 +111,7 @@ def _described(row: DatasetRow, name: str, stored: Row, account: Account) -> All
     )
 
 
-def _found(connection: sa.Connection, row: DatasetRow, analyst: str) -> Allotment:
+def _existing(connection: sa.Connection, row: DatasetRow, analyst: str) -> Allotment:
     allotment = described(connection, row).get(analyst)
     if allotment is None:
         raise ApiError("not_found", "This analyst has no allotment of this dataset's budget.")

@@ -30,14 +30,14 @@ def give(database: Database, steward: Principal, dataset_id: str, named: str) ->
             by = {"granted_by": steward.name, "granted_at": database.timestamp()}
             for part in parts:
                 connection.execute(sa.insert(grants).values(dataset_id=part, identity_id=analyst, **by))
-        return _found(connection, dataset_id, analyst)
+        return _existing(connection, dataset_id, analyst)
 
 
 def get(database: Database, dataset_id: str, named: str) -> Grant:
     """Return an analyst's grant. Raise `ApiError` not_found if the dataset, analyst or grant does not exist."""
     with database.read() as connection:
         _exists(connection, dataset_id)
-        return _found(connection, dataset_id, analyst_of(connection, named))
+        return _existing(connection, dataset_id, analyst_of(connection, named))
 
 
 def page(database: Database, dataset_id: str, asked: Paging) -> Page[Grant]:
@@ -60,7 +60,7 @@ def revoke(database: Database, dataset_id: str, named: str) -> None:
         ledger.lock(connection, store.whole(dataset_id))
         parts = _parts(connection, dataset_id)
         analyst = analyst_of(connection, named)
-        _found(connection, dataset_id, analyst)
+        _existing(connection, dataset_id, analyst)
         connection.execute(sa.delete(grants).where(grants.c.dataset_id.in_(parts), grants.c.identity_id == analyst))
 
 
@@ -90,7 +90,7 @@ def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
     return [part.id for part in store.parts(connection, row)]
 
 
-def _found(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
+def _existing(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
     grant = _one(connection, dataset_id, analyst)
     if grant is None:
         raise ApiError("not_found", "This analyst has no grant on this dataset.")

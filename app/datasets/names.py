@@ -8,7 +8,7 @@ from fastapi import Depends, Path
 
 from app.datasets import store
 from app.http.work import in_turn
-from app.identity.dependencies import Base, Principal, caller
+from app.identity.dependencies import Principal, ServiceDatabase, caller
 from app.persistence.session import Database
 from purse.wire.base import DatasetReference
 
@@ -28,18 +28,18 @@ def identify(connection: sa.Connection, reference: str, principal: Principal) ->
 
 
 async def dataset_id(
-    base: Base,
+    database: ServiceDatabase,
     principal: Annotated[Principal, Depends(caller)],
     dataset_id: Annotated[DatasetReference, Path()],
 ) -> str:
     """Return the id of the dataset that the path states, see `identify`."""
     if _ISSUED_ID.fullmatch(dataset_id):  # without a thread, which only a query needs
         return dataset_id
-    return await in_turn(_identify, base, dataset_id, principal)
+    return await in_turn(_identify, database, dataset_id, principal)
 
 
-def _identify(base: Database, reference: str, principal: Principal) -> str:
-    with base.read() as connection:
+def _identify(database: Database, reference: str, principal: Principal) -> str:
+    with database.read() as connection:
         return identify(connection, reference, principal)
 
 

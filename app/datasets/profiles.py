@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from app.persistence.tables import jobs
 from purse.wire.profiles import DatasetProfile
 
-_RELEASED = (jobs.c.kind == "profile") & (jobs.c.state == "done")
+RELEASED = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class Released:
 
 def latest(connection: sa.Connection, dataset_id: str) -> str | None:
     """Return the id of the job that released a dataset's latest profile, or None if there is no profile."""
-    query = sa.select(jobs.c.id).where(_RELEASED, jobs.c.dataset_id == dataset_id)
+    query = sa.select(jobs.c.id).where(RELEASED, jobs.c.dataset_id == dataset_id)
     return connection.scalar(query.order_by(jobs.c.finished_at.desc(), jobs.c.number.desc()).limit(1))
 
 
 def get(connection: sa.Connection, dataset_id: str, job_id: str) -> Released | None:
     """Return the profile of this dataset that a job released, or None for any other job, which may not even exist."""
     condition = (jobs.c.id == job_id) & (jobs.c.dataset_id == dataset_id)
-    text = connection.scalar(sa.select(jobs.c.model).where(_RELEASED, condition))
+    text = connection.scalar(sa.select(jobs.c.model).where(RELEASED, condition))
     if text is None:
         return None
     return Released(DatasetProfile.model_validate_json(text), hashlib.sha256(text.encode()).hexdigest())

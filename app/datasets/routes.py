@@ -18,7 +18,7 @@ from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
 from app.http.parts import Part
 from app.http.queries import strict_router
-from app.identity.dependencies import Anyone, Auditor, Base, Chosen, Manager
+from app.identity.dependencies import Anyone, Auditor, Manager, ServiceDatabase, ServiceSettings
 from app.ledger import service as ledgers
 from app.ledger.routes import Keys
 from purse.wire.base import Name, Page
@@ -55,14 +55,14 @@ _FORM = {
 }
 
 
-async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
+async def uploaded(request: Request, settings: ServiceSettings, principal: Manager) -> AsyncIterator[Upload]:
     """Receive the upload into a folder that is removed after the request. A steward's token is checked first."""
-    with request.app.state.services.uploads.slot(principal.id), folders.incoming(chosen.home) as folder:
-        spec, source = await receive(request, folder / "upload", chosen.max_upload_bytes)
+    with request.app.state.services.uploads.slot(principal.id), folders.incoming(settings.home) as folder:
+        spec, source = await receive(request, folder / "upload", settings.max_upload_bytes)
         if not isinstance(source, str):
             yield Upload(spec, source, folder)
             return
-        async with contextmanager_in_threadpool(spool.complete(chosen.home, principal.id, source)) as file:
+        async with contextmanager_in_threadpool(spool.complete(settings.home, principal.id, source)) as file:
             yield Upload(spec, file, folder)
 
 
@@ -97,7 +97,11 @@ async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> Asyn
     },
 )
 def create(
-    base: Base, chosen: Chosen, principal: Manager, upload: Annotated[Upload, Depends(uploaded)], locate: Locate
+    database: ServiceDatabase,
+    settings: ServiceSettings,
+    principal: Manager,
+    upload: Annotated[Upload, Depends(uploaded)],
+    locate: Locate,
 ) -> Registered:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
@@ -110,14 +114,14 @@ def create(
     If the spec's `data` is "elsewhere", send the spec alone. The dataset then has a budget, a ledger and a public
     number of records, but no values. Sessions and outside charges spend its budget; nothing is computed from it here.
     """
-    registered = service.create(base, chosen, principal, upload)
+    registered = service.create(database, settings, principal, upload)
     locate(f"{router.prefix}/{registered.id}")
     return registered
 
 
 @router.get("", summary="List datasets")
 def listing(
-    base: Base,
+    database: ServiceDatabase,
     principal: Anyone,
     asked: Annotated[Paging, Depends(paging(usual=50, most=200))],
     filters: Annotated[Filters, Depends()],
@@ -127,13 +131,13 @@ def listing(
     ] = True,
 ) -> Page[Dataset]:
     """Returns public facts, ordered by the time of registration."""
-    return service.page(base, principal, asked, filters, with_columns=columns)
+    return service.page(database, principal, asked, filters, with_columns=columns)
 
 
 @router.get("/{dataset_id}", summary="Read a dataset")
-def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
+def read(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     """Returns the declaration, n, and the state of the budget. Only n comes from the data."""
-    return service.get(base, dataset_id, principal)
+    return service.get(database, dataset_id, principal)
 
 
 @router.get(
@@ -157,7 +161,7 @@ async def budget(
 
 @router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger")
 def ledger(
-    base: Base,
+    database: ServiceDatabase,
     _principal: Auditor,
     dataset_id: DatasetId,
     asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
@@ -170,13 +174,13 @@ def ledger(
 
     A cursor is a sequence number. Filtered entries are missing from the chain: check a whole chain.
     """
-    return ledgers.page(base, dataset_id, asked, analyst, kind)
+    return ledgers.page(database, dataset_id, asked, analyst, kind)
 
 
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head")
-def head(base: Base, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
+def head(database: ServiceDatabase, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
     """Returns the signed number and hash of the newest entry. Analysts get those of their own newest release.
 
     Keep it on another machine: a ledger that lacks this entry later was truncated or rewritten.
     """
-    return service.head(base, signing, dataset_id, principal)
+    return service.head(database, signing, dataset_id, principal)

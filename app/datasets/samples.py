@@ -19,7 +19,7 @@ from app.datasets.store import DatasetRow
 from app.http.body import read_body
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Anyone, Base, Chosen, Manager, Principal
+from app.identity.dependencies import Anyone, Manager, Principal, ServiceDatabase, ServiceSettings
 from app.persistence.session import Database
 from app.persistence.tables import samples
 from app.sources.twins import Floats, Sample
@@ -53,8 +53,8 @@ _BODY: dict[str, Any] = {
 )
 async def attach(
     request: Request,
-    base: Base,
-    chosen: Chosen,
+    database: ServiceDatabase,
+    settings: ServiceSettings,
     principal: Manager,
     dataset_id: DatasetId,
     published: Annotated[
@@ -68,18 +68,18 @@ async def attach(
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/octet-stream":
         raise ApiError("unsupported_media_type", "The body must be application/octet-stream.")
-    spec = await run_in_threadpool(_declared, base, dataset_id, principal)
-    with request.app.state.services.uploads.slot(principal.id), folders.incoming(chosen.home) as folder:
+    spec = await run_in_threadpool(_declared, database, dataset_id, principal)
+    with request.app.state.services.uploads.slot(principal.id), folders.incoming(settings.home) as folder:
         body = await read_body(request, MOST_SAMPLE_BYTES)
         rows, report = await run_in_threadpool(_read, body, folder / "sample", spec)
-    sample = await run_in_threadpool(_put, base, principal, dataset_id, rows, published)
+    sample = await run_in_threadpool(_put, database, principal, dataset_id, rows, published)
     return AttachedSample(**dict(sample), report=report)
 
 
 @router.get("", summary="Read a public sample's description", responses=responses("data_elsewhere"))
-def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
+def read(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
     """Returns the steward's description. `GET /v1/datasets/{dataset_id}/twin?source=sample` draws its rows."""
-    with base.read() as connection:
+    with database.read() as connection:
         dataset = store.visible(connection, dataset_id, principal)
         if dataset.data == "elsewhere":
             raise ApiError("data_elsewhere")
@@ -90,9 +90,9 @@ def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
 
 
 @router.delete("", status_code=204, summary="Delete a public sample")
-def delete(base: Base, principal: Manager, dataset_id: DatasetId) -> None:
+def delete(database: ServiceDatabase, principal: Manager, dataset_id: DatasetId) -> None:
     """Deletes the rows. Forecasts that were made with them remain."""
-    with base.write() as connection:
+    with database.write() as connection:
         store.lock(connection, dataset_id, principal)
         if not connection.execute(sa.delete(samples).where(samples.c.dataset_id == dataset_id)).rowcount:
             raise _absent()

@@ -117,7 +117,7 @@ def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
         stated = ledger.registration(connection, row.id)
         wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of, row.data).differs(stated)
     except (AccountingError, ValueError) as error:
-        wrong = str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
+        wrong = str(error) if isinstance(error, AccountingError) else "a stored row or entry cannot be read"
     if wrong is not None:
         _LOG.error("dataset_differs_from_ledger %s", row.id)
         raise ApiError("dataset_damaged", f"Nothing was charged: {wrong}. The operator must restore the database.")

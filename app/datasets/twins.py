@@ -13,7 +13,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turns
-from app.identity.dependencies import Anyone, Base
+from app.identity.dependencies import Anyone, ServiceDatabase
 from app.sources import twins
 from app.sources.twins import Twin
 from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, USUAL_SOURCE, TwinNumber, TwinSource
@@ -36,7 +36,7 @@ async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
     | {200: {"description": "CSV in the dialect declared.", "content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 def twin(
-    base: Base,
+    database: ServiceDatabase,
     principal: Anyone,
     _slot: Annotated[None, Depends(slot)],
     dataset_id: DatasetId,
@@ -51,7 +51,7 @@ def twin(
 
     Columns are drawn independently of each other; from a public sample, whole rows are drawn. No data is read.
     """
-    with base.read() as connection:
+    with database.read() as connection:
         dataset = store.visible(connection, dataset_id, principal)
         if dataset.data == "elsewhere":
             raise ApiError("data_elsewhere")

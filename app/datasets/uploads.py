@@ -13,7 +13,7 @@ from app.datasets.upload import blocks
 from app.http.errors import ApiError, responses
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Chosen, Manager, Steward
+from app.identity.dependencies import Manager, ServiceSettings, Steward
 from app.persistence.clock import stamp
 from app.settings import Settings
 from purse.wire.base import Identifier, Order, Page
@@ -51,7 +51,7 @@ router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[De
     responses=responses("unsupported_version", "invalid_request", "out_of_range", "too_large", "disk_full"),
 )
 def begin(
-    chosen: Chosen,
+    settings: ServiceSettings,
     principal: Manager,
     response: Response,
     locate: Locate,
@@ -63,31 +63,33 @@ def begin(
 
     `Upload-Metadata` is ignored, because a file's name can reveal something about its records.
     """
-    upload = spool.begin(chosen, principal.id, length)
+    upload = spool.begin(settings, principal.id, length)
     locate(f"{router.prefix}/{upload.id}")
-    return _status(upload, chosen, response)
+    return _status(upload, settings, response)
 
 
 @router.get("", summary="List uploads", responses=responses("unsupported_version"))
 def listing(
-    chosen: Chosen,
+    settings: ServiceSettings,
     principal: Steward,
     order: Annotated[Order, Query(description="Order by the last write. `desc` begins with the latest.")] = "desc",
 ) -> Page[UploadStatus]:
     """Returns the caller's own uploads, all on one page."""
-    uploads = sorted(spool.owned(chosen.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc")
-    return Page[UploadStatus](items=[_status(upload, chosen) for upload in uploads], next=None)
+    uploads = sorted(
+        spool.owned(settings.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc"
+    )
+    return Page[UploadStatus](items=[_status(upload, settings) for upload in uploads], next=None)
 
 
 @router.get("/{upload_id}", summary="Read an upload's offset", responses=responses("unsupported_version"))
 def read(
-    chosen: Chosen,
+    settings: ServiceSettings,
     principal: Steward,
     response: Response,
     upload_id: Identifier,
 ) -> UploadStatus:
     """Returns the number of bytes that are safely on disk. HEAD returns it in headers."""
-    return _status(spool.find(chosen.home, principal.id, upload_id), chosen, response)
+    return _status(spool.find(settings.home, principal.id, upload_id), settings, response)
 
 
 @router.patch(
@@ -107,7 +109,7 @@ def read(
 )
 async def resume(
     request: Request,
-    chosen: Chosen,
+    settings: ServiceSettings,
     principal: Manager,
     response: Response,
     upload_id: Identifier,
@@ -122,15 +124,15 @@ async def resume(
     if request.headers.get("content-type", "").split(";")[0].strip().lower() not in MEDIA_TYPES:
         raise ApiError("unsupported_media_type", f"The Content-Type must be {' or '.join(MEDIA_TYPES)}.")
     with request.app.state.services.uploads.slot(principal.id):
-        upload = await run_in_threadpool(spool.find, chosen.home, principal.id, upload_id)
+        upload = await run_in_threadpool(spool.find, settings.home, principal.id, upload_id)
         if offset != upload.offset:  # before a byte is read
             raise ApiError("offset_mismatch")
         try:
             async for block in blocks(request):
                 offset = await run_in_threadpool(spool.append, upload, offset, block)
         finally:
-            upload = await run_in_threadpool(spool.find, chosen.home, principal.id, upload_id)
-    _status(upload, chosen, response)
+            upload = await run_in_threadpool(spool.find, settings.home, principal.id, upload_id)
+    _status(upload, settings, response)
 
 
 @router.delete(
@@ -139,13 +141,13 @@ async def resume(
     summary="Delete an upload",
     responses=responses("unsupported_version", "upload_busy"),
 )
-def end(chosen: Chosen, principal: Manager, upload_id: Identifier) -> None:
+def end(settings: ServiceSettings, principal: Manager, upload_id: Identifier) -> None:
     """Deletes the upload from the disk."""
-    spool.remove(spool.find(chosen.home, principal.id, upload_id))
+    spool.remove(spool.find(settings.home, principal.id, upload_id))
 
 
-def _status(upload: Spooled, chosen: Settings, response: Response | None = None) -> UploadStatus:
-    expires = upload.written + chosen.upload_seconds
+def _status(upload: Spooled, settings: Settings, response: Response | None = None) -> UploadStatus:
+    expires = upload.written + settings.upload_seconds
     if response is not None:
         response.headers["Upload-Offset"] = str(upload.offset)
         response.headers["Upload-Length"] = str(upload.length)

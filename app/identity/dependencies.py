@@ -25,8 +25,8 @@ bearer = HTTPBearer(
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-Base = Annotated[Database, Depends(Part("database"))]
-Chosen = Annotated[Settings, Depends(Part("settings"))]
+ServiceDatabase = Annotated[Database, Depends(Part("database"))]
+ServiceSettings = Annotated[Settings, Depends(Part("settings"))]
 Calculations = Annotated[Pool, Depends(Part("pool"))]
 
 

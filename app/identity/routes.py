@@ -10,7 +10,7 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
-from app.identity.dependencies import Base, Chosen, Manager, Steward
+from app.identity.dependencies import Manager, ServiceDatabase, ServiceSettings, Steward
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
@@ -19,8 +19,8 @@ router = strict_router(prefix="/v1/tokens", tags=["tokens"])
 
 @router.post("", status_code=201, summary="Make a token", responses=responses("name_taken", "disk_full"))
 def create(
-    base: Base,
-    chosen: Chosen,
+    database: ServiceDatabase,
+    settings: ServiceSettings,
     _principal: Manager,
     body: Annotated[TokenRequest, Depends(JsonBody(TokenRequest))],
     locate: Locate,
@@ -30,41 +30,41 @@ def create(
     A name belongs permanently to one person or program. If the name exists with the same role, the new token belongs to
     the same identity, with its jobs, grants and spending.
     """
-    token = service.create(base, body, chosen.max_token_lifetime)
+    token = service.create(database, body, settings.max_token_lifetime)
     locate(f"{router.prefix}/{token.id}")
     return token
 
 
 @router.get("", summary="List tokens")
 def listing(
-    base: Base,
+    database: ServiceDatabase,
     _principal: Steward,
     paging_request: Annotated[Paging, Depends(paging())],
     name: Annotated[Name | None, Query(description="Only tokens of the identity with this name.")] = None,
     role: Annotated[Role | None, Query(description="Only tokens with this role.")] = None,
 ) -> Page[Token]:
     """List valid tokens without their secrets."""
-    return service.page(base, paging_request, name, role)
+    return service.page(database, paging_request, name, role)
 
 
 @router.post("/{token_id}/rotate", status_code=201, summary="Rotate a token", responses=responses("disk_full"))
 def rotate(
-    base: Base,
-    chosen: Chosen,
+    database: ServiceDatabase,
+    settings: ServiceSettings,
     _principal: Manager,
     token_id: Identifier,
     locate: Locate,
 ) -> NewToken:
     """Replace a token by a new one with the same identity, scopes and lifetime. The old one is revoked immediately."""
-    token = service.rotate(base, token_id, chosen.max_token_lifetime)
+    token = service.rotate(database, token_id, settings.max_token_lifetime)
     locate(f"{router.prefix}/{token.id}")
     return token
 
 
 @router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=responses("last_steward"))
-def revoke(base: Base, _principal: Manager, token_id: Identifier) -> None:
+def revoke(database: ServiceDatabase, _principal: Manager, token_id: Identifier) -> None:
     """Revoke a token immediately and permanently.
 
     Jobs continue, and charges remain with the identity. The last token that can create tokens cannot be revoked.
     """
-    service.revoke(base, token_id)
+    service.revoke(database, token_id)

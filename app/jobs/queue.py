@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from app.http.errors import ApiError
 from app.jobs import store
 from app.jobs.store import JobRow
-from app.persistence.dialect import json_at
 from app.persistence.tables import QUEUED, datasets, jobs, ledgers, stored_values, turns
 from app.settings import Settings
 
@@ -60,10 +59,15 @@ def _next(*after: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
 
 
 def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.ColumnElement[bool]:
-    """Return the condition that the dataset is intact and its ledger not frozen."""
-    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
-    stopped = sa.select(datasets.c.id).join(ledgers).where(json_at(ledgers.c.state, "$.frozen", sa.Boolean()))
-    return dataset_id.not_in(broken) & dataset_id.not_in(stopped)
+    """Return the condition that the dataset is intact, and that the state of its ledger is whole and not frozen.
+
+    States are canonical JSON. They are compared as text, because one that is damaged would make a function of JSON fail
+    for all datasets.
+    """
+    damaged = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
+    is_stopped = ledgers.c.state.contains('"frozen":true') | ledgers.c.state.not_like("{%}")
+    stopped = sa.select(datasets.c.id).join(ledgers).where(is_stopped)
+    return dataset_id.not_in(damaged) & dataset_id.not_in(stopped)
 
 
 _ATTEMPT = (

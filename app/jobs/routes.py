@@ -21,7 +21,7 @@ from app.http.location import Locate
 from app.http.parts import Part
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Analyst, Base, Principal, Reader, Require, Room, Submitter, require
+from app.identity.dependencies import Analyst, Principal, Reader, Require, Room, ServiceDatabase, Submitter, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.filters import Filters
@@ -67,13 +67,13 @@ class Submission:
     async def __call__(self, requested: Requested) -> Job:
         """Reserve the budget and queue the job. Return it, or the job that this key submitted before."""
         services = self.request.app.state.services
-        base: Database = services.database
-        job = await service.submitted(base, self.principal, self.key, requested)
+        database: Database = services.database
+        job = await service.submitted(database, self.principal, self.key, requested)
         if job is None:
-            pricing = price(base, services.settings, services.pool, self.principal, requested)
+            pricing = price(database, services.settings, services.pool, self.principal, requested)
             priced = await while_connected(self.request, pricing)
             limits = Limits.queued(services.settings)
-            job = await run_in_threadpool(service.submit, base, self.principal, self.key, priced, limits)
+            job = await run_in_threadpool(service.submit, database, self.principal, self.key, priced, limits)
             _LOG.info("job_submitted %s", job.id)
         services.dispatcher.wake()
         self.locate(f"{router.prefix}/jobs/{job.id}")
@@ -94,9 +94,9 @@ async def submission(
 Submit = Annotated[Submission, Depends(submission)]
 
 
-async def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
+async def _visible(database: ServiceDatabase, principal: Analyst, job_id: Identifier) -> Job:
     """Return a job that the caller may see. It is looked up before a stream begins."""
-    return await in_turn(service.get, base, principal, job_id)
+    return await in_turn(service.get, database, principal, job_id)
 
 
 async def stream_slot(request: Request, principal: Analyst) -> AsyncIterator[None]:
@@ -149,7 +149,7 @@ async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(J
 
 @router.get("/jobs", summary="List jobs")
 def listing(
-    base: Base,
+    database: ServiceDatabase,
     principal: Reader,
     asked: Annotated[Paging, Depends(paging())],
     filters: Annotated[Filters, Depends()],
@@ -158,7 +158,7 @@ def listing(
 
     Releases are not in the list: read them at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
     """
-    return service.page(base, principal, asked, filters)
+    return service.page(database, principal, asked, filters)
 
 
 @router.get("/jobs/{job_id}", summary="Read a job")
@@ -178,7 +178,7 @@ def show(job: Annotated[Job, Depends(_visible)]) -> Job:
     responses={200: {"model": JobEvent, "description": "Events named `job`. The data of each is a JobEvent."}},
 )
 async def follow(
-    base: Base,
+    database: ServiceDatabase,
     principal: Analyst,
     _slot: Annotated[None, Depends(stream_slot)],
     job: Annotated[Job, Depends(_visible)],
@@ -188,14 +188,14 @@ async def follow(
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events named `job`, each with a JobEvent as data. The stream ends with the job, or with the token."""
-    async for event in events.follow(base, job.id, events.position(last_event_id), principal, announced):
+    async for event in events.follow(database, job.id, events.position(last_event_id), principal, announced):
         yield event
 
 
 @router.delete("/jobs/{job_id}", summary="Cancel a job", responses=responses("already_finished"))
-def cancel(base: Base, principal: Submitter, dispatcher: Dispatcher, job_id: Identifier) -> Job:
+def cancel(database: ServiceDatabase, principal: Submitter, dispatcher: Dispatcher, job_id: Identifier) -> Job:
     """Cancels a job. The charge is refunded only if the job had not started. A started job's worker is stopped."""
-    job = service.cancel(base, principal, job_id)
+    job = service.cancel(database, principal, job_id)
     dispatcher.wake()
     return job
 
@@ -204,12 +204,12 @@ def _release(name: Release, document: type[BaseModel], readers: Require, about: 
     """Add the route that returns one document of a job's release, as canonical JSON."""
 
     def read(
-        base: Base,
+        database: ServiceDatabase,
         principal: Annotated[Principal, Depends(readers)],
         job_id: Identifier,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        return conditional.respond(service.released(base, principal, job_id, name), if_none_match)
+        return conditional.respond(service.released(database, principal, job_id, name), if_none_match)
 
     router.add_api_route(
         f"/jobs/{{job_id}}/{name}",

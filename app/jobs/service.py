@@ -13,7 +13,7 @@ from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.records.documents import canonical_text
 from accounting.records.events import Cancelled, Refunded
 from accounting.records.filters import cost_to_json
-from app.datasets import names
+from app.datasets import names, profiles
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -30,6 +30,7 @@ from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.dialect import next_job_number
 from app.persistence.session import Database, new_id
+from app.persistence.tables import jobs
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.wire import EvaluationRequest, Job, Requested, StatisticRequest
@@ -85,8 +86,8 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
     """
     with database.write() as connection:
         ledger.lock(connection, store.on(job_id, visible=_own(principal)))
-        stop(connection, _found(connection, job_id, _own(principal)), database.timestamp())
-        return _as_seen(connection, _found(connection, job_id, _own(principal)), principal)
+        stop(connection, _visible(connection, job_id, _own(principal)), database.timestamp())
+        return _as_seen(connection, _visible(connection, job_id, _own(principal)), principal)
 
 
 def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
@@ -109,7 +110,7 @@ def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
 def get(database: Database, principal: Principal, job_id: str) -> Job:
     """Return a job that the principal can see; `ApiError` not_found otherwise."""
     with database.read() as connection:
-        return _as_seen(connection, _found(connection, job_id, _own(principal)), principal)
+        return _as_seen(connection, _visible(connection, job_id, _own(principal)), principal)
 
 
 def page(database: Database, principal: Principal, asked: Paging, filters: Filters = NO_FILTERS) -> Page[Job]:
@@ -129,11 +130,9 @@ def released(database: Database, principal: Principal, job_id: str, name: Releas
     """
     visible = _readable(principal) if name in ("profile", "receipt") else _own(principal)
     with database.read() as connection:
-        kind = _found(connection, job_id, visible).kind
+        kind = _visible(connection, job_id, visible).kind
         if name not in ("receipt", kind):
-            raise ApiError(
-                "not_found", f"This job releases no {name} but its {kind}. Read it at /v1/jobs/{{id}}/{kind}."
-            )
+            raise ApiError("not_found", f"This job has no {name}. Read its {kind} at /v1/jobs/{{id}}/{kind}.")
         document = store.document(connection, job_id, "receipt" if name == "receipt" else "model")
     if document is None:
         raise ApiError("not_released")
@@ -220,7 +219,7 @@ def _kind(request: Requested) -> JobKind:
     return "model"
 
 
-def _found(connection: sa.Connection, job_id: str, visible: sa.ColumnElement[bool]) -> JobRow:
+def _visible(connection: sa.Connection, job_id: str, visible: sa.ColumnElement[bool]) -> JobRow:
     row = store.get(connection, job_id, visible)
     if row is None:
         raise ApiError("not_found", "No job that this token may see has this id.")
@@ -229,9 +228,9 @@ def _found(connection: sa.Connection, job_id: str, visible: sa.ColumnElement[boo
 
 def _own(principal: Principal) -> sa.ColumnElement[bool]:
     """Return the condition for an analyst's own jobs, also on datasets without a grant now; for others, all jobs."""
-    return store.owned(principal.id) if principal.role == "analyst" else sa.true()
+    return jobs.c.owner_id == principal.id if principal.role == "analyst" else sa.true()
 
 
 def _readable(principal: Principal) -> sa.ColumnElement[bool]:
     """Return `_own`, extended by the released profiles of visible datasets."""
-    return _own(principal) | (store.RELEASED_PROFILE & datasets.granted(principal, store.DATASET))
+    return _own(principal) | (profiles.RELEASED & datasets.granted(principal, jobs.c.dataset_id))

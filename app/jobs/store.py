@@ -16,9 +16,6 @@ from app.webhooks import store as webhooks
 from app.wire import Job, Quote
 from purse.wire.jobs import JobKind, JobState, Progress
 
-DATASET = jobs.c.dataset_id
-RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
-
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
@@ -120,11 +117,6 @@ def on(*job_ids: str, visible: sa.ColumnElement[bool] | None = None) -> sa.Colum
     if visible is not None:
         condition &= visible
     return datasets.c.id.in_(sa.select(jobs.c.dataset_id).where(condition))
-
-
-def owned(owner_id: str) -> sa.ColumnElement[bool]:
-    """Return the condition that selects the jobs of this owner."""
-    return jobs.c.owner_id == owner_id
 
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:

@@ -84,15 +84,15 @@ def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | N
         while page := store.entries(connection, dataset, followed.sequence, PAGE):
             followed.follow(page)
         if followed.state is None:
-            raise LedgerInvalid("there is no entry")
+            raise LedgerInvalid("it has no entry")
         wrong = _wrong_datasets(connection, dataset, followed)
         if wrong is not None:
             return wrong
         if followed.state != store.load_state(connection, dataset):
-            return "the stored state is not what its entries lead to"
+            return "the stored state differs from the state that its entries give"
         return _wrong_sums(connection, dataset, followed.state)
     except (AccountingError, ValueError, KeyError) as error:
-        return str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
+        return str(error) if isinstance(error, AccountingError) else "a stored row or entry cannot be read"
 
 
 def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
@@ -102,17 +102,17 @@ def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -
     stored = {row.id: Row(*row) for row in connection.execute(members)}
     stages = {id_: member.data for id_, member in followed.datasets.items()}
     if followed.opened != dataset or stages != {id_: row.stage for id_, row in stored.items()}:
-        return "its entries are of other datasets"
+        return "its entries and the stored rows name different datasets"
     differences = (row.differs(followed.datasets[id_].registration) for id_, row in stored.items())
     if wrong := next(filter(None, differences), None):
         return wrong
     for id_, row in stored.items():
         if followed.datasets[id_].session_rule not in (None, declared(row.spec).sessions):
-            return f"the stored rule for sessions of {id_} is not the one that the ledger states"
+            return f"the stored rule for sessions of {id_} differs from the rule in the ledger"
     has_family = any(stage != "withdrawn" for stage in stages.values())
     family = followed.datasets[dataset].registration.family if has_family else None
     if connection.scalar(sa.select(ledgers.c.family).where(ledgers.c.id == dataset)) != family:
-        return "the stored name of its family is not the registered one"
+        return "the stored name of its family differs from the registered name"
     return None
 
 
@@ -121,5 +121,5 @@ def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> 
     parts = [cost_from_json(json.loads(row.spent)) for row in rows]
     total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.zero_cost
     if total != state.spent or sum(row.charges for row in rows) != state.charges:
-        return "the analysts' parts are not the whole"
+        return "the stored sums of its analysts do not add up to its spending"
     return None

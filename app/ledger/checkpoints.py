@@ -173,15 +173,13 @@ class Checkpoints:
             began = time.monotonic()
             limit = min(audit.PAGE, signed.sequence - followed.sequence)
             try:
-                with (
-                    self._database.read() as connection
-                ):  # one page each, because a long snapshot would block the database
+                with self._database.read() as connection:  # for one page, because a long snapshot blocks the database
                     page = store.entries(connection, ledger, followed.sequence, limit)
                 followed.follow(page)
             except LedgerInvalid as error:
                 raise LedgerInvalid(f"{ledger}: {error}") from None
             except ValueError:
-                raise LedgerInvalid(f"{ledger}: what is stored cannot be read") from None
+                raise LedgerInvalid(f"{ledger}: a stored row or entry cannot be read") from None
             if not page:
                 raise LedgerInvalid(f"{ledger}: its entries end before its checkpoint")
             self._stopped.wait(time.monotonic() - began)  # leave half of the time to requests

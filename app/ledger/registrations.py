@@ -56,4 +56,4 @@ class Row:
             names.append("folder")
         if self.stage == "stored" and self.data != declaration.data:
             names.append("data")
-        return f"the stored {names[0]} of {self.id} is not what the ledger registered" if names else None
+        return f"the stored {names[0]} of {self.id} differs from its registration in the ledger" if names else None

@@ -9,7 +9,7 @@ from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.parts import Part
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Calculations
+from app.identity.dependencies import Calculations, ServiceDatabase
 from app.ledger import service
 from app.ledger.keys import SigningKeys
 from purse.wire.receipts import KeySet, ReceiptDocument, VerificationReport
@@ -29,10 +29,10 @@ def keys(signing: Keys, if_none_match: conditional.IfNoneMatch = None) -> Respon
 @router.post("/receipts/verify", summary="Verify a receipt")
 async def verify(
     request: Request,
-    base: Base,
+    database: ServiceDatabase,
     signing: Keys,
     calculations: Calculations,
     body: Annotated[ReceiptDocument, Depends(JsonBody(ReceiptDocument))],
 ) -> VerificationReport:
     """Report whether this server signed the receipt, its epsilon is correct, and the ledger contains its release."""
-    return await while_connected(request, service.check(base, signing, calculations, body))
+    return await while_connected(request, service.check(database, signing, calculations, body))

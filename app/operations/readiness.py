@@ -97,9 +97,9 @@ class Readiness:
         return reasons + [reason for reason, is_well in checks.items() if not is_well]
 
 
-def _can_write(base: Database) -> bool:
+def _can_write(database: Database) -> bool:
     """Return whether the schema is the newest, after a write that is rolled back and raises if it is impossible."""
-    with base.write() as connection:
+    with database.write() as connection:
         is_newest = is_current(connection)
         connection.execute(sa.update(service).values(id=service.c.id))
         connection.rollback()

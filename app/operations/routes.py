@@ -12,7 +12,7 @@ from fastapi.security import HTTPAuthorizationCredentials
 
 from app.http.errors import ApiError, responses
 from app.http.rates import CALLER
-from app.identity.dependencies import Chosen, bearer, caller, require
+from app.identity.dependencies import ServiceSettings, bearer, caller, require
 from app.operations.metrics import CONTENT_TYPE
 from app.operations.readiness import REASONS
 from purse.wire.health import Health
@@ -24,12 +24,12 @@ READER = require("steward", "auditor")
 
 async def monitor(
     request: Request,
-    chosen: Chosen,
+    settings: ServiceSettings,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> None:
     """Require PURSE_METRICS_TOKEN, which needs no database, or the token of a steward or an auditor."""
     token = credentials.credentials if credentials else ""
-    expected = chosen.metrics_token
+    expected = settings.metrics_token
     if expected is None or not hmac.compare_digest(token.encode(), expected.get_secret_value().encode()):
         await READER(await caller(request, credentials))
     else:

@@ -31,11 +31,8 @@ def read(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, 
         raise ApiError(
             "unsupported_combination", "A model is evaluated on the holdout set of its own dataset, not on another one."
         )
-    try:
-        trained = JobSpec.model_validate_json(model.spec)
-        released = Model.model_validate_json(model.document)
-    except ValueError:  # stored by a version with another format
-        raise ApiError("unsupported_combination", "This model has an older format. Train it again.") from None
+    trained = JobSpec.model_validate_json(model.spec)
+    released = Model.model_validate_json(model.document)
     assert isinstance(trained.design, Design)
     if released.link == "log":
         raise ApiError(

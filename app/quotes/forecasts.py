@@ -20,7 +20,7 @@ from app.http.callers import while_connected
 from app.http.errors import invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Anyone, Base, Calculations, Chosen, Principal, Room
+from app.identity.dependencies import Anyone, Calculations, Principal, Room, ServiceDatabase, ServiceSettings
 from app.persistence.session import Database
 from app.quotes import requests, service
 from app.quotes.requests import ReadRequest
@@ -46,8 +46,8 @@ _BASES: dict[TwinSource, str] = {
 @router.post("/forecasts", summary="Forecast accuracy", responses=responses(*REFUSALS))
 async def forecast(
     request: Request,
-    base: Base,
-    chosen: Chosen,
+    database: ServiceDatabase,
+    settings: ServiceSettings,
     calculations: Calculations,
     principal: Anyone,
     _room: Room,
@@ -57,18 +57,18 @@ async def forecast(
 
     `rests_on` states the assumptions. Charges nothing and reads no data.
     """
-    return await while_connected(request, _forecast(base, chosen, calculations, principal, body))
+    return await while_connected(request, _forecast(database, settings, calculations, principal, body))
 
 
 async def _forecast(
-    base: Database, chosen: Settings, calculations: Pool, principal: Principal, body: ForecastRequest
+    database: Database, settings: Settings, calculations: Pool, principal: Principal, body: ForecastRequest
 ) -> AccuracyForecast:
-    question, source, dataset_id = await in_turn(_read, base, chosen, principal, body)
+    question, source, dataset_id = await in_turn(_read, database, settings, principal, body)
     return _forecast_of(question, await calculations.answer(principal.id, question), body, source, dataset_id)
 
 
 def forecast_locally(
-    spec: DatasetSpec, records: int, body: ForecastRequest, chosen: Settings, drawn: Sample | Twin | None = None
+    spec: DatasetSpec, records: int, body: ForecastRequest, settings: Settings, drawn: Sample | Twin | None = None
 ) -> AccuracyForecast:
     """Return the forecast without a server, for declared data with so many records. Raise as the route does.
 
@@ -82,7 +82,7 @@ def forecast_locally(
     sample = drawn if isinstance(drawn, Sample) else None
     source: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
     twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect, sample)
-    question = _question(requests.read(row, body.job, chosen), twin, body)
+    question = _question(requests.read(row, body.job, settings), twin, body)
     return _forecast_of(question, answer(question), body, source)
 
 
@@ -95,10 +95,10 @@ def read_sample(file: Path, spec: DatasetSpec) -> Sample:
 
 
 def _read(
-    base: Database, chosen: Settings, principal: Principal, body: ForecastRequest
+    database: Database, settings: Settings, principal: Principal, body: ForecastRequest
 ) -> tuple[Forecast, TwinSource, str]:
-    requested = service.read(base, chosen, principal, body.job)
-    with base.read() as connection:
+    requested = service.read(database, settings, principal, body.job)
+    with database.read() as connection:
         twin, source = twins.of(connection, requested.dataset, body.source, "body.source")
     return _question(requested, twin, body), source, requested.dataset.id
 

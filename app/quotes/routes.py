@@ -8,7 +8,7 @@ from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Calculations, Chosen, Quoter, Room
+from app.identity.dependencies import Calculations, Quoter, Room, ServiceDatabase, ServiceSettings
 from app.quotes import service
 from app.wire import AnyRequest, Quote
 
@@ -34,12 +34,12 @@ REFUSALS = (
 @router.post("/quotes", summary="Price a job", responses=responses(*REFUSALS))
 async def quote(
     request: Request,
-    base: Base,
-    chosen: Chosen,
+    database: ServiceDatabase,
+    settings: ServiceSettings,
     calculations: Calculations,
     principal: Quoter,
     _room: Room,
     body: Annotated[AnyRequest, Depends(JsonBody(AnyRequest))],
 ) -> Quote:
     """Returns the queries of the job, their noise, and what would remain. Charges nothing and reads no data."""
-    return await while_connected(request, service.quote(base, chosen, calculations, principal, body.root))
+    return await while_connected(request, service.quote(database, settings, calculations, principal, body.root))

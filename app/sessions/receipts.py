@@ -27,7 +27,7 @@ def read(database: Database, keys: SigningKeys, principal: Principal, session_id
         not_found; session_open; session_ended if the ledger does not state its end.
     """
     with database.read() as connection:
-        row = service.found(connection, principal, session_id)
+        row = service.visible(connection, principal, session_id)
     if row.has_expired(database.timestamp()):
         with database.write() as connection:
             row = service.locked(connection, principal, session_id)

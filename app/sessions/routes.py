@@ -17,7 +17,7 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Base, Calculations, Reader, Room, SessionHolder
+from app.identity.dependencies import Calculations, Reader, Room, ServiceDatabase, SessionHolder
 from app.ledger.routes import Keys
 from app.persistence.session import Database, new_id
 from app.sessions import receipts, service
@@ -66,13 +66,13 @@ async def open_session(
     had been given. A dataset with a holdout set has no sessions, because the program may read the rows of both.
     """
     services, key = request.app.state.services, idempotency_key or new_id("key")
-    base: Database = services.database
-    session = await service.opened(base, principal, key, dataset_id, body.root)
+    database: Database = services.database
+    session = await service.opened(database, principal, key, dataset_id, body.root)
     if session is None:
-        pricing = price(base, services.pool, principal, dataset_id, body.root)
+        pricing = price(database, services.pool, principal, dataset_id, body.root)
         priced = await while_connected(request, pricing)
         limit = services.settings.max_open_sessions_per_analyst
-        session = await run_in_threadpool(service.open_session, base, principal, key, priced, limit)
+        session = await run_in_threadpool(service.open_session, database, principal, key, priced, limit)
         _LOG.info("session_opened %s", session.id)
     locate(f"{router.prefix}/sessions/{session.id}")
     return session
@@ -80,7 +80,7 @@ async def open_session(
 
 @router.get("/sessions", summary="List sessions")
 def listing(
-    base: Base,
+    database: ServiceDatabase,
     principal: Reader,
     asked: Annotated[Paging, Depends(paging())],
     dataset: Annotated[
@@ -88,13 +88,13 @@ def listing(
     ] = None,
 ) -> Page[Session]:
     """Returns sessions by the time of their opening. Analysts get their own. Stewards and auditors get all."""
-    return service.page(base, principal, asked, dataset)
+    return service.page(database, principal, asked, dataset)
 
 
 @router.get("/sessions/{session_id}", summary="Read a session")
-def show(base: Base, principal: Reader, session_id: Identifier) -> Session:
+def show(database: ServiceDatabase, principal: Reader, session_id: Identifier) -> Session:
     """Returns a session with its plan, the recorded answers and its charge. An auditor may read every session."""
-    return service.get(base, principal, session_id)
+    return service.get(database, principal, session_id)
 
 
 @router.post(
@@ -104,7 +104,7 @@ def show(base: Base, principal: Reader, session_id: Identifier) -> Session:
 )
 def record(
     request: Request,
-    base: Base,
+    database: ServiceDatabase,
     principal: SessionHolder,
     session_id: Identifier,
     body: Annotated[StepsRequest, Depends(JsonBody(StepsRequest))],
@@ -114,14 +114,18 @@ def record(
 
     More answers than planned are refused, and none of them is recorded. A key is remembered until the session ends.
     """
-    recorded = service.record(base, principal, session_id, idempotency_key, body)
+    recorded = service.record(database, principal, session_id, idempotency_key, body)
     request.app.state.metrics.count_answers(recorded.answers)
     return recorded.session
 
 
 @router.post("/sessions/{session_id}/close", summary="Close a session", responses=responses("disk_full"))
 async def close(
-    request: Request, base: Base, calculations: Calculations, principal: SessionHolder, session_id: Identifier
+    request: Request,
+    database: ServiceDatabase,
+    calculations: Calculations,
+    principal: SessionHolder,
+    session_id: Identifier,
 ) -> Session:
     """Ends a session, and refunds the answers that were not recorded, where this is proven to be safe.
 
@@ -129,9 +133,9 @@ async def close(
     answer. A session that has ended is returned as it ended.
     """
     for _ in range(_MOST_ATTEMPTS):
-        closing = await in_turn(service.closing, base, principal, session_id)
+        closing = await in_turn(service.closing, database, principal, session_id)
         refund = await while_connected(request, closing.refund(calculations, principal.id))
-        session = await run_in_threadpool(service.close, base, principal, closing, refund)
+        session = await run_in_threadpool(service.close, database, principal, closing, refund)
         if session is not None:
             return session
     raise ApiError("overloaded", "Answers were recorded while the session was being closed. Try again.")
@@ -144,10 +148,14 @@ async def close(
     responses=responses("session_open", "session_ended") | conditional.RESPONSES,
 )
 def receipt(
-    base: Base, signing: Keys, principal: Reader, session_id: Identifier, if_none_match: IfNoneMatch = None
+    database: ServiceDatabase,
+    signing: Keys,
+    principal: Reader,
+    session_id: Identifier,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Returns the signed statement of what an ended session planned, recorded and cost.
 
     The analyst's program asserts what was recorded. This service did not observe it. An auditor may read every receipt.
     """
-    return conditional.respond(receipts.read(base, signing, principal, session_id), if_none_match)
+    return conditional.respond(receipts.read(database, signing, principal, session_id), if_none_match)

@@ -201,7 +201,7 @@ class Closing:
 def closing(database: Database, principal: Principal, session_id: str) -> Closing:
     """Return a session that is to be closed, as it is now; `ApiError` not_found."""
     with database.read() as connection:
-        row = found(connection, principal, session_id)
+        row = visible(connection, principal, session_id)
         is_priced = row.state == "open" and row.refundable == "unused" and any(row.counts)
         if not is_priced or row.has_expired(database.timestamp()):
             return Closing(row, None)
@@ -245,7 +245,7 @@ def end_on(connection: sa.Connection, dataset_id: str, at: str) -> None:
 def get(database: Database, principal: Principal, session_id: str) -> Session:
     """Return a session that the principal can see; `ApiError` not_found otherwise."""
     with database.read() as connection:
-        return found(connection, principal, session_id).to_wire(database.timestamp())
+        return visible(connection, principal, session_id).to_wire(database.timestamp())
 
 
 def page(database: Database, principal: Principal, asked: Paging, dataset: str | None) -> Page[Session]:
@@ -274,12 +274,12 @@ def _same(database: Database, row: SessionRow | None, digest: str) -> Session | 
 
 
 def locked(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
-    """Return a session, and lock its ledger until the end of the transaction; raise as `found`."""
+    """Return a session, and lock its ledger until the end of the transaction; raise as `visible`."""
     ledger.lock(connection, store.on(session_id, store.visible_to(principal)))
-    return found(connection, principal, session_id)
+    return visible(connection, principal, session_id)
 
 
-def found(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
+def visible(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
     """Return a session that the principal can see; `ApiError` not_found otherwise."""
     row = store.get(connection, session_id, store.visible_to(principal))
     if row is None:

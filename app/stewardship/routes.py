@@ -9,7 +9,7 @@ from app.http.body import JsonBody
 from app.http.errors import responses
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen, Manager
+from app.identity.dependencies import Manager, ServiceDatabase, ServiceSettings
 from app.jobs.routes import Dispatcher
 from app.stewardship import charges, service
 from app.wire import ExternalCharge
@@ -21,7 +21,7 @@ router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 
 @router.patch("/{dataset_id}", summary="Amend a dataset", responses=responses("name_taken", "already_charged"))
 def amend(
-    base: Base,
+    database: ServiceDatabase,
     principal: Manager,
     dispatcher: Dispatcher,
     dataset_id: DatasetId,
@@ -35,7 +35,7 @@ def amend(
     Freezing immediately blocks new charges and keeps queued jobs from starting. Running jobs are paid for and finish.
     Both apply to the whole family. Columns cannot change: withdraw the dataset (DELETE) and register its file again.
     """
-    changed = service.amend(base, principal, dataset_id, body)
+    changed = service.amend(database, principal, dataset_id, body)
     dispatcher.wake()
     return changed
 
@@ -54,7 +54,7 @@ def amend(
     ),
 )
 def charge(
-    base: Base,
+    database: ServiceDatabase,
     principal: Manager,
     dataset_id: DatasetId,
     body: Annotated[ExternalCharge, Depends(JsonBody(ExternalCharge))],
@@ -65,7 +65,7 @@ def charge(
     A charge that does not fit is refused. With `exceeds` it is recorded anyway, because it has happened: the budget
     is then reported as exceeded, and the ledger is frozen. An outside charge is never refunded.
     """
-    charged = charges.charge(base, principal, dataset_id, body)
+    charged = charges.charge(database, principal, dataset_id, body)
     locate(f"{router.prefix}/{dataset_id}/ledger?cursor={charged.sequence - 1}&limit=1&order=asc")
     return charged
 
@@ -75,7 +75,13 @@ def charge(
     summary="Delete a dataset",
     responses=responses("storage_unavailable", "data_elsewhere"),
 )
-def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
+def erase(
+    database: ServiceDatabase,
+    settings: ServiceSettings,
+    principal: Manager,
+    dispatcher: Dispatcher,
+    dataset_id: DatasetId,
+) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
 
     Its open sessions are closed: those that recorded nothing are refunded, others stay charged.
@@ -85,6 +91,6 @@ def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher
     The holdout set is deleted with it. The dataset is withdrawn only if the holdout set's ledger has no charge either.
     A charged dataset whose records are elsewhere has no values to delete (`data_elsewhere`).
     """
-    erased = service.erase(base, chosen, principal, dataset_id)
+    erased = service.erase(database, settings, principal, dataset_id)
     dispatcher.wake()
     return erased

@@ -12,7 +12,7 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import store as identity
-from app.identity.dependencies import Analyst, Base, Chosen, Principal, Submitter
+from app.identity.dependencies import Analyst, Principal, ServiceDatabase, ServiceSettings, Submitter
 from app.persistence.tables import identities, webhooks
 from app.webhooks import delivery, store
 from purse.wire.base import Identifier, Name, Page
@@ -23,8 +23,8 @@ router = strict_router(prefix="/v1/webhooks", tags=["webhooks"])
 
 @router.post("", status_code=201, summary="Make a webhook", responses=responses("disk_full"))
 def create(
-    base: Base,
-    chosen: Chosen,
+    database: ServiceDatabase,
+    settings: ServiceSettings,
     principal: Submitter,
     body: Annotated[WebhookRequest, Depends(JsonBody(WebhookRequest))],
     locate: Locate,
@@ -35,14 +35,14 @@ def create(
     repeated for 10 hours.
     """
     try:
-        delivery.parsed_url(body.url, chosen.webhook_hosts)
+        delivery.parsed_url(body.url, settings.webhook_hosts)
     except delivery.Refused as error:
         raise invalid_field("body.url", str(error)) from None
-    with base.write() as connection:
+    with database.write() as connection:
         identity.lock(connection, principal.id)
-        webhook_id = store.add(connection, principal.id, body.url, base.timestamp())
-        if store.count(connection, principal.id) > chosen.max_webhooks:
-            detail = f"You have {chosen.max_webhooks} webhooks, the most allowed. Delete one."
+        webhook_id = store.add(connection, principal.id, body.url, database.timestamp())
+        if store.count(connection, principal.id) > settings.max_webhooks:
+            detail = f"You have {settings.max_webhooks} webhooks, the most allowed. Delete one."
             raise ApiError("too_many_requests", detail, headers={"Retry-After": "60"})
         webhook = _described(store.get(connection, webhook_id), principal)
     locate(f"{router.prefix}/{webhook_id}")
@@ -51,29 +51,29 @@ def create(
 
 @router.get("", summary="List webhooks")
 def listing(
-    base: Base,
+    database: ServiceDatabase,
     principal: Analyst,
     asked: Annotated[Paging, Depends(paging())],
     analyst: Annotated[Name | None, Query(description="Only webhooks of this analyst, by name or identity id.")] = None,
 ) -> Page[Webhook]:
     """Returns an analyst's own webhooks. Stewards get all, with their addresses cut after the host."""
     named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
-    with base.read() as connection:
+    with database.read() as connection:
         rows = store.page(connection, asked, _visible(principal), named)
     return asked.page(Page[Webhook], rows, lambda row: _described(row, principal), lambda row: row.id)
 
 
 @router.get("/{webhook_id}", summary="Read a webhook")
-def read(base: Base, principal: Analyst, webhook_id: Identifier) -> Webhook:
+def read(database: ServiceDatabase, principal: Analyst, webhook_id: Identifier) -> Webhook:
     """Returns the time of the last accepted message, and the failures since. Their reasons are not shown."""
-    with base.read() as connection:
+    with database.read() as connection:
         return _described(store.get(connection, webhook_id, _visible(principal)), principal)
 
 
 @router.delete("/{webhook_id}", status_code=204, summary="Delete a webhook")
-def delete(base: Base, principal: Submitter, webhook_id: Identifier) -> None:
+def delete(database: ServiceDatabase, principal: Submitter, webhook_id: Identifier) -> None:
     """Deletes the webhook and its waiting messages."""
-    with base.write() as connection:
+    with database.write() as connection:
         _described(store.get(connection, webhook_id, _visible(principal)), principal)
         store.delete(connection, webhook_id)
 

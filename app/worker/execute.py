@@ -37,7 +37,7 @@ class Payload(Wire):
     """The input of a worker: the location of the data, and the job. Both folders are paths on the server."""
 
     folder: Annotated[str, Field(description="The dataset's folder.")]
-    scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
+    scratch: Annotated[str, Field(description="A folder of this attempt alone, deleted when the attempt ends.")]
     checksum: Annotated[str | None, Field(description="SHA-256 of the stored values, if they have one.")]
     spec: Annotated[JobSpec, Field(description="The job, as it was charged.")]
     partitions: Annotated[Manifest | None, Field(description="Where the data is, if not in the folder.")] = None
@@ -48,8 +48,8 @@ class Payload(Wire):
         return self.model_copy(update={"folder": str(folder), "scratch": str(scratch)})
 
     @property
-    def found(self) -> str:
-        """Checksum of the stored values; of partitions, that of their manifest."""
+    def present_checksum(self) -> str:
+        """Checksum that the stored values have now; of partitions, that of their manifest."""
         return checksum(Path(self.folder)) if self.partitions is None else self.partitions.sha256
 
 
@@ -88,7 +88,7 @@ def run(
         job = Payload.model_validate_json(payload).at(place)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if job.checksum not in (None, job.found):
+        if job.checksum not in (None, job.present_checksum):
             return DAMAGED
         with _data(job, payload, scratch, spread) as data:
             return compute(job.spec, data, on_answer)

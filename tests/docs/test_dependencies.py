@@ -33,8 +33,6 @@ ESTIMATORS = ROOT / "purse/estimators"
 PLOTS = ROOT / "purse/plots.py"
 TABLES = (ROOT / "purse/tables.py", ROOT / "purse/results.py")
 INTEGRATIONS = ROOT / "purse/integrations"
-# The script of `make integrations`, which runs them together.
-INTEGRATED = ROOT / "app/demo/integrations.py"
 # Extras by the module that needs them, and what it imports.
 ADAPTERS = {
     "diffprivlib": ("diffprivlib", {"diffprivlib"}),
@@ -74,7 +72,6 @@ def _imported(file: Path) -> set[str]:
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
     extras = {TRACING, *EXPORTS, EXCEL, FORMULAS, PLOTS, *TABLES, *ESTIMATORS.iterdir(), *INTEGRATIONS.iterdir()}
-    extras |= {INTEGRATED}
     files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file not in extras)
     modules = {name.split(".")[0] for file in files for name in _imported(file)}
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]

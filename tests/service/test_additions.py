@@ -53,9 +53,9 @@ PROOF = "The statement, its preconditions and the proof of a real addition stand
 ROUTE = """
 
 @router.get("/{dataset_id}/width", summary="Count a dataset's columns", responses=responses("not_found"))
-def width(base: Base, principal: Anyone, dataset_id: DatasetId) -> int:
+def width(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) -> int:
     \"\"\"Return the number of declared columns.\"\"\"
-    return len(service.get(base, dataset_id, principal).columns)
+    return len(service.get(database, dataset_id, principal).columns)
 """
 COMMAND = '''def columns(file: File) -> Output:
     """Show the column names of a CSV file.

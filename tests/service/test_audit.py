@@ -100,7 +100,7 @@ def test_a_ledger_of_several_pages_is_read_to_its_end(world: World, monkeypatch:
     assert list(verify(world.database).values()) == [None, None]
     CHANGES["the end cut off"](world)  # type: ignore[misc]
     first, second = verify(world.database).values()
-    assert (first, second) == ("the stored state is not what its entries lead to", None)
+    assert (first, second) == ("the stored state differs from the state that its entries give", None)
 
 
 def test_a_server_in_this_process_does_not_start_on_a_changed_ledger(
@@ -148,7 +148,10 @@ def test_purse_ledger_verify_says_the_same(world: World, capsys: pytest.CaptureF
     CHANGES["another head"](world)  # type: ignore[misc]
     code, out, _ = purse(capsys, *ask, "--json")
     assert code == 1
-    assert sorted(json.loads(out).values(), key=str) == [None, "the stored state is not what its entries lead to"]
+    assert sorted(json.loads(out).values(), key=str) == [
+        None,
+        "the stored state differs from the state that its entries give",
+    ]
 
 
 @pytest.mark.slow

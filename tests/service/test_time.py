@@ -18,6 +18,7 @@ from app.jobs import service as jobs
 from app.jobs import store
 from app.ledger import service as ledgers
 from app.main import create_app
+from app.persistence import tables
 from app.settings import Settings
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Outcome
@@ -298,7 +299,7 @@ def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, pace: Fore
     def cancel(world: World, frame: int) -> None:
         if frame == 38:  # at .76 s: one run's first job has ended, the other's has not
             with world.database.read() as connection:
-                [first, *_] = store.page(connection, Paging(order="asc"), store.owned(world.analyst.id))
+                [first, *_] = store.page(connection, Paging(order="asc"), tables.jobs.c.owner_id == world.analyst.id)
             jobs.cancel(world.database, world.analyst, first.id)
 
     assert _visible_frames(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _visible_frames(

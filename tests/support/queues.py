@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import sqlalchemy as sa
 
+from accounting.records.documents import canonical_text
 from app.persistence.tables import jobs, ledgers, turns
 from tests.support.world import World
 
@@ -42,4 +43,4 @@ def replace_jobs(
             )
         for row in connection.execute(sa.select(ledgers)).all():
             state = json.loads(row.state) | {"frozen": row.id in frozen}
-            connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=json.dumps(state)))
+            connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=canonical_text(state)))

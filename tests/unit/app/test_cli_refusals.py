@@ -2,8 +2,11 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -45,6 +48,24 @@ def test_each_refusal_states_what_to_enter(
     code, out, err = purse(capsys, *command.split())
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"purse: {says}")
+
+
+def test_a_fit_whose_service_does_not_answer_advises_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def silent(*_: object) -> Iterator[tuple[str, str]]:
+        yield "http://127.0.0.1:9", "token"
+
+    monkeypatch.setattr("app.cli.state.serving", silent)
+    monkeypatch.setattr("app.worker.forked.begin", Mock())
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("age,income\n40,low\n")
+    Path("schema.json").write_text(json.dumps(COLUMNS))
+    code, _, err = purse(
+        capsys, *["fit", "people.csv", "--target", "income", "--epsilon", "1", "--schema", "schema.json"]
+    )
+    assert (code, "PURSE_URL" in err) == (1, False)
 
 
 def test_an_unknown_field_of_a_spec_is_named_with_the_known_ones(

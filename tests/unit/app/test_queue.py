@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from app.http.errors import ApiError
 from app.jobs import attempts, queue
 from app.jobs.leases import Holder
 from app.jobs.queue import Limits
+from app.persistence.tables import ledgers
 from app.settings import Settings
 from tests.support.queues import replace_jobs
 from tests.support.world import World
@@ -156,6 +158,18 @@ def _by_the_rule(
         if on not in frozen and busy[who] < limit[0] and crowded[on] < limit[1]
     ]
     return min(may)[2] if may else None
+
+
+@pytest.mark.usefixtures("each_database")
+def test_a_damaged_ledger_stops_only_its_own_jobs(world: World) -> None:
+    damaged, intact = (world.dataset() for _ in range(2))
+    jobs = {dataset: world.submit(dataset).id for dataset in (damaged, intact)}
+    with world.database.write() as connection:
+        connection.execute(sa.update(ledgers).where(ledgers.c.id == damaged).values(state='{"charges":1,'))
+    claim = world.claim()
+    assert claim is not None
+    assert claim.id == jobs[intact]
+    assert world.claim() is None
 
 
 def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
