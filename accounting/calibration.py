@@ -207,7 +207,7 @@ class _Target:
         """Return the plan of a total with its certificate; `CalibrationFailed` if the total is 0 or not confirmed."""
         if total == 0:
             raise CalibrationFailed(
-                "no noise within reach meets this epsilon and delta for so many queries. Raise epsilon or ask for fewer"
+                "no noise within reach meets this epsilon and delta for so many queries. Raise epsilon, or plan fewer"
             )
         return self.confirmed(accountant, self.plan(total))
 
@@ -215,7 +215,7 @@ class _Target:
         """Return the plan with its certificate; `CalibrationFailed` if the accountant's epsilon exceeds the target."""
         epsilon = self.epsilon(accountant, plan)
         if self.privacy.is_pure and math.isinf(epsilon):
-            raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
+            raise CalibrationFailed("Gaussian noise needs a delta above 0. Use Laplace noise, or raise delta")
         if not epsilon <= self.privacy.epsilon:
             raise CalibrationFailed("the accountant did not confirm the noise that the search returned")
         return ReleasePlan(plan, epsilon, self.privacy.delta, accountant.name, accountant.version)

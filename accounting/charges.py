@@ -202,8 +202,8 @@ def _units(value: float) -> int:
     if not value >= 0:
         raise OutOfRange("a charge must not be negative or NaN")
     if value >= CHARGE_LIMIT_UNITS // UNIT:
-        raise BudgetExhausted("the charge is larger than any budget")
+        raise BudgetExhausted("the charge is larger than any budget. Use more noise or fewer answers")
     units = math.ceil(Fraction(math.nextafter(value, math.inf)) * _ROUNDING * UNIT)
     if units >= CHARGE_LIMIT_UNITS:
-        raise BudgetExhausted("the charge is larger than any budget")
+        raise BudgetExhausted("the charge is larger than any budget. Use more noise or fewer answers")
     return units

@@ -133,7 +133,7 @@ class _Gaussian(Currency):
 
 
 class _Mixed(Currency):
-    """Both: the total mu^2, and Renyi divergences at fixed orders."""
+    """The total mu^2 together with Renyi divergences at fixed orders."""
 
     slack_threshold, most_slack_per_job = UNIT, UNIT
 

@@ -178,7 +178,7 @@ def filter_with(
     currency = CURRENCIES[kind]
     tops = currency.thresholds(rule)
     if min(tops) <= 0:
-        raise OutOfRange("this budget is too small: no charge would ever fit it")
+        raise OutOfRange("this budget is too small, because no charge would fit it. Raise epsilon or delta")
     return replace(rule, thresholds=(*tops, currency.slack_threshold) if slack else tops)
 
 

@@ -13,7 +13,7 @@ _LARGEST_BEND = 0.5  # share of a step along the slope that the curvature may ad
 _LONGEST_STEP, _STEP_WITHOUT_SLOPE = 3.0, 1.4  # of x
 _MOST_ROUNDS = 24
 _NARROWEST_BRACKET = 1e-6  # of x; a narrower bracket is not halved
-_STALLED_ROUNDS = 2  # that have not halved the bracket, after which it is halved
+_STALLED_ROUNDS = 2  # after so many rounds that did not halve the bracket, it is halved
 _EDGE_SHARE = 1e-3  # of the bracket: no point nearer to an end is evaluated
 
 

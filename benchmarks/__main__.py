@@ -30,10 +30,6 @@ OTHER_PARTS = {
     "steps": ("trials", "steps"),
     "small": ("trials", "small"),
     "descent": ("trials", "descent"),
-    "boosted": ("second_moments", "boosted"),
-    "low_rank": ("second_moments", "low_rank"),
-    "redescending": ("prototypes", "redescending"),
-    "classes": ("prototypes", "classes"),
 }
 PARTS = {name: (name, "report") for name in REPORTS.split()} | OTHER_PARTS
 GROUPS = {"erm_revisited": ["erm_curves", "erm_growth"]}

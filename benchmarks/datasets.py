@@ -32,7 +32,7 @@ from purse.wire.datasets import DatasetSpec
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of
-from solvers.losses import Softmax, Squared
+from solvers.losses import Squared
 from solvers.problem import Problem
 
 DATA = Path(os.environ.get("BENCHMARK_DATA", "data")).resolve()
@@ -149,26 +149,17 @@ def covertype(rows: int = COVTYPE_ROWS, *, settled: bool = False) -> Split:
     Its 44 indicators are coded 0 and 1 if `settled`. Otherwise they are coded -1 and 1, as in the tables of
     docs/benchmarks that were printed before new datasets were settled.
     """
-    return _cover(rows, "2", settled=settled)
+    table = stored("covtype.parquet")
+    bounds = {name: _COVTYPE.get(name, (0, 1)) for name in table.column_names if name != "Cover_Type"}
+    X, y, columns = _encoded(table, declared(table, bounds), "Cover_Type", "2", settled=settled)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:rows], order[rows : 2 * rows]
+    return Split("Covertype", X[train], y[train], X[test], y[test], columns.row_norm, columns)
 
 
 def covertype_50k() -> Split:
     """Return forest cover with 50,000 training rows and indicators coded 0 and 1."""
     return covertype(50_000, settled=True)
-
-
-def cover_types(rows: int) -> Split:
-    """Return forest cover with all seven classes, 0 to 6: the same rows, with indicators coded 0 and 1."""
-    return _cover(rows, None, settled=True)
-
-
-def _cover(rows: int, positive: str | None, *, settled: bool) -> Split:
-    table = stored("covtype.parquet")
-    bounds = {name: _COVTYPE.get(name, (0, 1)) for name in table.column_names if name != "Cover_Type"}
-    X, y, columns = _encoded(table, declared(table, bounds), "Cover_Type", positive, settled=settled)
-    order = np.random.default_rng(0).permutation(len(y))
-    train, test = order[:rows], order[rows : 2 * rows]
-    return Split("Covertype", X[train], y[train], X[test], y[test], columns.row_norm, columns)
 
 
 def california() -> Split:
@@ -270,13 +261,10 @@ def mixed(name: str, table: pa.Table, bounds: Bounds, target: str, positive: str
 def _encoded(
     table: pa.Table, columns: list[Column], target: str, positive: str | None, *, settled: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Columns]:
-    """Return rows, targets and layout; a category target without a positive class has a number for each class."""
+    """Return rows, targets and layout."""
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6))
     spec = spec.settled() if settled else spec  # as a new dataset has it
-    has_classes = positive is None and any(isinstance(c, CategoryColumn) for c in columns if c.name == target)
-    loss = Softmax() if has_classes else None
-    privacy = JobPrivacy(epsilon=1.0)
-    request = JobRequest(dataset="ds", target=target, positive=positive, loss=loss, privacy=privacy)
+    request = JobRequest(dataset="ds", target=target, positive=positive, privacy=JobPrivacy(epsilon=1.0))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.parquet"
         coded_rows = Path(folder) / "columns"

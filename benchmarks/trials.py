@@ -1,4 +1,4 @@
-"""Trials of settings that were not changed: descent time, shares of the moments, recalibration and banded noise."""
+"""Trials of the defaults of the product: other step counts, descent times and settings for few records."""
 
 import math
 from dataclasses import replace
@@ -7,57 +7,45 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from accounting import Privacy
 from accounting.calibration import calibrate
-from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
-from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, PoissonGaussian, RowObjectivePerturbation
+from accounting.divergences.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, RowObjectivePerturbation
 from accounting.plan import Query
 from benchmarks.datasets import Split, adult, available, bank, covertype, covertype_50k, w8a
 from benchmarks.references import DELTA, Reference, print_row, spread
-from solvers import Problem, plan, solve
+from solvers import Problem, plan
 from solvers.columns import Columns
-from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
-from solvers.preparation import private
 
 EPSILONS = (0.2, 0.5, 1.0)
 _SMALL_EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
-_MANY_RECORDS = 16.0  # n mu / d from which on it changes nothing but a small ridge
+_MANY_RECORDS = 16.0  # n mu / d from which on the rule for few records only adds a small ridge
 _TIMES = (0.5, 1.0, 2.0, 4.0)
-_SHARES = (0.5, 1.0, 2.0, 4.0)
-_RECALIBRATION_SHARE = 0.05  # of mu^2
-_BANDS = (1, 2, 4, 8, 16, 32)
 
 Vector = NDArray[np.float64]
 _signal = AdaptiveGdRun.signal
 
 
 def report(seeds: int) -> None:
-    """Compare on Adult and 50,000 rows of Covertype: logistic, no penalty, rows privately prepared."""
+    """Print the noise of objective perturbation, and compare descent times of dp_gd on two datasets.
+
+    The loss is logistic without a penalty, and rows are prepared privately.
+    """
     _profiles()
     for split in available(adult, covertype_50k):
-        reference = _reference(split, seeds)
-        _times(reference, seeds)
-        _shares(reference, seeds)
-        _recalibrated(reference, seeds)
-        _banded(reference.problem)
+        _times(_reference(split, seeds), seeds)
 
 
 def _reference(split: Split, seeds: int) -> Reference:
-    """Return the logistic problem without a penalty, and print its sizes."""
+    """Return the logistic problem without a penalty, and print its sizes above its table."""
     reference = Reference.of(split)
-    print_title(reference, seeds)
-    return reference
-
-
-def print_title(reference: Reference, seeds: int) -> None:
-    """Print the sizes of a problem above its table."""
     problem = reference.problem
     sizes = f"n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell"
-    print(f"\n{reference.split.name}: {sizes}; excess risk")
+    print(f"\n{split.name}: {sizes}; excess risk")
+    return reference
 
 
 def _heads(epsilons: tuple[float, ...]) -> list[str]:
@@ -141,78 +129,6 @@ def _times(reference: Reference, seeds: int) -> None:
             method = DpGd(steps=max(1, round(run.steps * factor**0.5)), step=run.step)  # type: ignore[union-attr]
             entries.append(spread(reference.excesses(method, epsilon, seeds)))
         print_row(f"  {factor:g} x the default", entries)
-
-
-def _shares(reference: Reference, seeds: int) -> None:
-    """Compare multiples of the moments' shares of mu^2, which are 2, 1 and 5 %."""
-    for method in (DpGd(), DpSvrg()):
-        print_row(f"{method.name}, by the moments' shares", _heads(EPSILONS))
-        for factor in _SHARES:
-            scaled = {name: share * factor for name, share in private._SHARES.items()}
-            with mock.patch.dict(private._SHARES, scaled):
-                print_row(f"  {factor:g} x 2, 1 and 5 %", _spreads(reference, method, EPSILONS, seeds))
-
-
-def _recalibrated(reference: Reference, seeds: int) -> None:
-    """Compare the score s with a s + b, where dp_gd fits a and b for a share of mu^2 to s cut at 8."""
-    split = reference.split
-    for method in (AdaptiveGd(), DpGd()):
-        print_row(f"{method.name}, recalibrated", _heads(EPSILONS))
-        plain_entries, entries = [], []
-        for epsilon in EPSILONS:
-            mu = gauss_mu(epsilon, DELTA)
-            first, second = (
-                gauss_epsilon(mu * math.sqrt(share), DELTA)
-                for share in (1 - _RECALIBRATION_SHARE, _RECALIBRATION_SHARE)
-            )
-            plain_risks, risks = [], []
-            for _ in range(seeds):
-                w = reference.fit(method, first)
-                scores = np.c_[np.clip(split.X @ w / 8, -1, 1), np.ones(len(split.y))]
-                problem = Problem(Logistic(), n=len(split.y), d=2, row_norm=math.sqrt(2))
-                a, b = solve(DpGd(), problem, scores, split.y, Privacy(second, DELTA)).coefficients
-                recalibrated = a / 8 * w
-                recalibrated[-1] += b
-                plain_risks.append(reference.excess(w))
-                risks.append(reference.excess(recalibrated))
-            plain_entries.append(spread(plain_risks))
-            entries.append(spread(risks))
-        print_row(f"  before, for {1 - _RECALIBRATION_SHARE:.0%} of mu^2", plain_entries)
-        print_row(f"  after, for {_RECALIBRATION_SHARE:.0%} more", entries)
-
-
-def _banded(problem: Problem) -> None:
-    """Print the noise of banded sums over that of noisy_sgd, as root mean squares in the running sums of gradients.
-
-    The noise is C^-1 z, where C has the first bands of the square root of summation, and columns of norm 1. With b
-    bands, a record is drawn in every b-th step at b times the rate (Choquette-Choo et al. 2023, for add-remove
-    neighbors; here with our accountant for replace-one neighbors). This is an estimate: nothing is trained.
-    """
-    print_row("noise in running sums, banded / noisy_sgd's", _heads(EPSILONS))
-    rows: dict[int, list[str]] = {bands: [] for bands in _BANDS}
-    for epsilon in EPSILONS:
-        privacy = Privacy(epsilon, DELTA)
-        run = plan(NoisySgd(), problem, privacy).method
-        steps, rate = run.steps, run.batch / problem.n  # type: ignore[union-attr]
-        unbanded = 0.0
-        for bands in _BANDS:
-            if bands * rate > 1:
-                rows[bands].append("-")
-                continue
-            query = Query("gradient", math.ceil(steps / bands), PoissonGaussian(bands * rate))
-            noise = calibrate((query,), privacy).plan.queries[0].noise_multiplier * summed_noise(bands, steps)
-            unbanded = unbanded or noise
-            rows[bands].append(f"{noise / unbanded:.3f}")
-    for bands, entries in rows.items():
-        print_row(f"  {bands} bands", entries)
-
-
-def summed_noise(bands: int, steps: int) -> float:
-    """Return the root mean square, over the steps t, of the norm of row t of A C^-1, where A is the summation."""
-    coefficients = np.cumprod(np.r_[1.0, (2 * np.arange(1, bands) - 1) / (2 * np.arange(1, bands))])
-    coefficients = coefficients / np.linalg.norm(coefficients)
-    diagonals = lfilter([1.0], coefficients, np.ones(steps))  # A C^-1 is constant along its diagonals
-    return float(np.sqrt(np.mean(np.cumsum(diagonals**2))))
 
 
 def _profiles() -> None:

@@ -1,6 +1,5 @@
 """Exports of a model to scikit-learn and ONNX: margin = intercept + coefficients * design, then the link."""
 
-import math
 from functools import partial
 from typing import Any
 
@@ -8,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from purse.extras import needing
-from purse.frames import Rows
 from purse.onnx_graphs import Graph
-from purse.prediction import design, model_features, number_target, weights_of
+from purse.prediction import design, model_features, number_target, predicted_numbers, weights_of
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.models import Model, width
 
@@ -31,11 +29,7 @@ def to_sklearn(model: Model) -> Any:
             weights, intercepts = weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
         fitted.coef_, fitted.intercept_, fitted.classes_ = weights, intercepts, np.array(model.classes, dtype=object)
         fitted.n_features_in_ = weights.shape[1]
-    return make_pipeline(FunctionTransformer(partial(_design, model)), fitted)
-
-
-def _design(model: Model, rows: Rows) -> NDArray[np.float64]:
-    return design(model, rows)
+    return make_pipeline(FunctionTransformer(partial(design, model)), fitted)
 
 
 def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: float) -> Any:
@@ -48,7 +42,7 @@ def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: f
     middle, half = target.middle_and_half
     clip: Any = partial(np.clip, a_min=target.lower, a_max=target.upper)
     if model.link == "log":
-        (middle, half), clip = (0.0, 1.0), partial(_exponential, upper=target.upper)
+        (middle, half), clip = (0.0, 1.0), partial(predicted_numbers, target, is_log=True)
     regression = LinearRegression()
     regression.coef_, regression.intercept_ = half * weights, half * intercept + middle
     regression.n_features_in_ = len(weights)
@@ -56,11 +50,6 @@ def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: f
     fitted.regressor_, fitted._training_dim = regression, 1
     fitted.transformer_ = FunctionTransformer(inverse_func=clip).fit(np.zeros((1, 1)))
     return fitted
-
-
-def _exponential(margins: NDArray[np.float64], upper: float) -> NDArray[np.float64]:
-    """Return mean counts, at most `upper`."""
-    return np.exp(np.minimum(margins, math.log(upper)))
 
 
 def to_onnx(model: Model) -> bytes:

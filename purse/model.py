@@ -40,7 +40,7 @@ class Coefficients(dict[str, float]):
 
 
 class Model(Tabular, models.Model):
-    """margin = intercept + sum over features of coefficient * encoded value; the fields are those of its JSON."""
+    """A linear model. Its margin is the intercept plus the sum over features of coefficient * encoded value."""
 
     def __repr__(self) -> str:
         privacy = text.loss(self.privacy.epsilon, self.privacy.delta)
@@ -85,7 +85,7 @@ class Model(Tabular, models.Model):
 
     @property
     def regression(self) -> "Regression":
-        """The regression table of a model that was trained with `inference`; a ValueError for other models."""
+        """The regression table of a model that was trained with `inference`. Other models raise a ValueError."""
         from purse.regression import Regression  # late: NumPy
 
         return Regression.of(self)

@@ -22,20 +22,19 @@ def axes_of(axes: Any | None) -> Any:
 
 
 def bars(
-    axes: Any | None, names: Sequence[str], values: Sequence[float], label: str, errors: Sequence[Sequence[float]] = ()
+    axes: Any | None, names: Sequence[str], values: Sequence[float], label: str, intervals: Sequence[Estimate] = ()
 ) -> Any:
     """Draw horizontal bars from the top down and return the axes.
 
     Parameters
     ----------
-    errors : the lower and upper ends of an interval for each bar, if there are any
+    intervals : the value of each bar with its interval, if there are intervals
     """
     axes = axes_of(axes)
     spans = None
-    if errors:
-        lows, highs = errors
-        below = [max(0.0, value - low) for value, low in zip(values, lows, strict=True)]
-        above = [max(0.0, high - value) for value, high in zip(values, highs, strict=True)]
+    if intervals:
+        below = [max(0.0, each.value - each.low) for each in intervals]
+        above = [max(0.0, each.high - each.value) for each in intervals]
         spans = [below, above]
     positions = range(len(values))
     axes.barh(positions, values, xerr=spans)
@@ -63,13 +62,3 @@ def forest_svg(names: Sequence[str], estimates: Sequence[Estimate]) -> str:
         parts.append(f'<circle cx="{at(each.value)}" cy="{y}" r="3" fill="currentColor"/>')
     size = f'width="560" height="{height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}><title>Forest plot</title>{"".join(parts)}</svg>'
-
-
-def band(axes: Any | None, x: Sequence[float], middle: Sequence[float], ends: Sequence[Sequence[float]]) -> Any:
-    """Draw a line inside the band between `ends`, over a logarithmic x axis, and return the axes."""
-    axes = axes_of(axes)
-    lows, highs = ends
-    axes.plot(x, middle, marker="o", label="median")
-    axes.fill_between(x, lows, highs, alpha=0.3, label="10 % to 90 % of the runs")
-    axes.set_xscale("log")
-    return axes

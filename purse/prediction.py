@@ -58,7 +58,7 @@ def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
     if model.link == "softmax":
         return _softmax(model, margins)
     if margins.shape[1] != 1:
-        raise ValueError("The model has several rows of coefficients, which only a model with link softmax may have.")
+        raise ValueError("The model has several rows of coefficients, which needs link softmax. Download it again.")
     margin = margins[:, 0]
     if model.link == "logistic":
         probability: NDArray[Any] = np.exp(-np.logaddexp(0.0, -margin))
@@ -118,7 +118,9 @@ def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     coefficients = np.atleast_2d(model.coefficients)
     intercepts = np.atleast_1d(model.intercept)
     if coefficients.shape != (len(intercepts), sum(map(width, model.features))):
-        raise ValueError("The number of coefficients does not match the features and intercepts of the model.")
+        raise ValueError(
+            "The coefficients do not match the features and intercepts in number. Download the model again."
+        )
     return coefficients.astype(np.float64), intercepts.astype(np.float64)
 
 
@@ -150,7 +152,7 @@ def model_features(model: Model) -> list[Feature]:
     """Return the features of a model; a ValueError if its terms do not make them."""
     features = features_of(model.row_columns, model.terms)
     if [feature.column for feature in features] != model.features:
-        raise ValueError("The terms of the model do not make its features, so another version has made it.")
+        raise ValueError("The terms of the model do not make its features: another version made it. Update the client.")
     return features
 
 
@@ -211,7 +213,8 @@ def encode(column: Column, values: Sequence[object] | NDArray[Any], dialect: Dia
     if dialect.nulls:
         values = [None if as_text(value).strip(SPACE) in dialect.nulls else value for value in values]
     if isinstance(column, NumberColumn):
-        return _scaled(column, numbers(values, dialect, column.date))
+        x = numbers(values, dialect, column.date)
+        return np.where(np.isfinite(x), codes_of(column, x), default_code(column))
     if column.date is not None:
         values = numbers(values, dialect, column.date)
     return _category_indices(column, values, dialect)
@@ -227,11 +230,6 @@ def numbers(
         return np.array([as_number(value, dialect) for value in values], dtype=np.float64)
     already = np.array([math.nan if isinstance(value, str) else as_number(value) for value in values])
     return np.where(np.isnan(already), dates.numbers(values, dialect.date_format, date), already)
-
-
-def _scaled(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the code of each number as its column declares it; the default's code for a number that is not finite."""
-    return np.where(np.isfinite(x), codes_of(column, x), default_code(column))
 
 
 def _category_indices(

@@ -174,7 +174,7 @@ def _verification(
 
     if ledger is None:
         if heads:
-            raise NotVerified("heads are looked up in a ledger. Pass ledger too")
+            raise NotVerified("heads can only be checked against a ledger. Pass ledger too")
         return verify(document, trusted)
     from accounting.records.offline import verify_receipt  # late: it replays, and so loads what filters need
 

@@ -131,7 +131,7 @@ class Regression(Tabular):
             ends = self._values("lower"), self._values("upper")
             return {term: (lower, ends[1][term]) for term, lower in ends[0].items()}
         if not 0.0 < alpha < 1.0:
-            raise ValueError("alpha must be between 0 and 1")
+            raise ValueError("alpha must be between 0 and 1, because it is 1 - confidence. Pass 0.05 for 95 %")
         intervals = {}
         for row in self._resolved:
             estimate, error, degrees = _numbers(row)
@@ -169,7 +169,7 @@ class Regression(Tabular):
             without `privy-purse[solvers]`.
         """
         if not all(map(math.isfinite, weights.values())):
-            raise ValueError("weights must be finite numbers")
+            raise ValueError("weights must be finite numbers. Correct those that are NaN or infinite")
         references = {f"{row.column} = {row.reference}" for row in self.rows if row.reference is not None}
         terms = [row.term for row in self._resolved]
         for term in weights:
@@ -264,8 +264,8 @@ class Regression(Tabular):
             without the extra `plot`.
         """
         forest = self.forest()
-        ends = [[each.low for each in forest.estimates], [each.high for each in forest.estimates]]
-        return bars(axes, forest.labels, [each.value for each in forest.estimates], forest.headings[1], ends)
+        estimates = forest.estimates
+        return bars(axes, forest.labels, [each.value for each in estimates], forest.headings[1], estimates)
 
     def __str__(self) -> str:
         return self.summary()

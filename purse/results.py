@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from purse.extras import needing
 from purse.layouts import forecast, tables
-from purse.plots import axes_of, band, bars
+from purse.plots import axes_of, bars
 from purse.tables import Table, Tabular
 from purse.wire.budgets import BudgetStatus
 from purse.wire.evaluations import Measured, ReleasedEvaluation, Residuals, TwoClasses
@@ -25,7 +25,7 @@ class Statistic(Tabular, ReleasedStatistic):
         return list(tables(self))
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the numbers of the first table as bars with their intervals; NotInstalled without `plot`."""
+        """Draw the numbers of the first table as bars with their intervals. This needs the extra `plot`."""
         return _drawn(axes, self.tables()[0])
 
 
@@ -73,7 +73,7 @@ class Evaluation(Tabular, ReleasedEvaluation):
         )
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the ROC curve of two classes, or the measures as bars; NotInstalled without the extra `plot`."""
+        """Draw the ROC curve of two classes, or the measures as bars. This needs the extra `plot`."""
         if isinstance(self.result, TwoClasses):
             axes = axes_of(axes)
             points = [
@@ -96,10 +96,15 @@ class Forecast(Tabular, AccuracyForecast):
         return f"<forecast of {self.measure} for {self.target}: {scores}>"
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the expected score against epsilon; NotInstalled without the extra `plot`."""
+        """Draw the expected score against epsilon. This needs the extra `plot`."""
+        axes = axes_of(axes)
         scores = [each.score for each in self.at]
-        ends = [[each.low for each in scores], [each.high for each in scores]]
-        axes = band(axes, [each.epsilon for each in self.at], [each.median for each in scores], ends)
+        epsilons = [each.epsilon for each in self.at]
+        axes.plot(epsilons, [each.median for each in scores], marker="o", label="median")
+        lows = [each.low for each in scores]
+        highs = [each.high for each in scores]
+        axes.fill_between(epsilons, lows, highs, alpha=0.3, label="10 % to 90 % of the runs")
+        axes.set_xscale("log")
         axes.axhline(self.constant, linestyle=":", label="best constant answer")
         axes.axhline(self.optimum, linestyle="--", label="best model without noise")
         axes.set_xlabel("epsilon")
@@ -116,7 +121,7 @@ class BudgetReport(Tabular, BudgetStatus):
     """A dataset's budget: what is spent, by analyst, and what remains."""
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the share of the budget by analyst, and what remains; NotInstalled without the extra `plot`."""
+        """Draw the share of the budget by analyst, and what remains. This needs the extra `plot`."""
         names = [*(each.analyst for each in self.analysts), "remaining"]
         return bars(axes, names, [*(each.share for each in self.analysts), 1.0 - self.share], "share of the budget")
 
@@ -163,5 +168,4 @@ def _drawn(axes: Any | None, table: Table) -> Any:
     lines = table.lines
     estimates = lines.estimates[:MAX_BARS]
     values = [each.value for each in estimates]
-    ends = [[each.low for each in estimates], [each.high for each in estimates]]
-    return bars(axes, lines.labels[:MAX_BARS], values, table.caption, ends)
+    return bars(axes, lines.labels[:MAX_BARS], values, table.caption, estimates)

@@ -55,8 +55,8 @@ class Table:
 
     Parameters
     ----------
-    caption, note : heading of the table, and a sentence about it
-    look : a drawing that suits the numbers
+    caption, note : title of the table, and a sentence about it
+    look : the drawing that suits the numbers
     within : distance that each number keeps from the exact one in 95 of 100 releases, if it is the same for all
     origin : value at which bars begin
     """
@@ -92,7 +92,7 @@ class Table:
         return [", ".join(map(written, row[: _main_index(row)])) for row in self.rows]
 
     def to_frame(self) -> Any:
-        """Return the table as a DataFrame of pandas; NotInstalled without pandas.
+        """Return the table as a DataFrame of pandas, which must be installed.
 
         An estimate has three columns: its value, and the ends of its interval. A range has two. A grid has a row for
         each of its numbers.

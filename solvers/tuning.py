@@ -45,7 +45,7 @@ def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: Limits
         as `solvers.plan` for each candidate; the limits hold for all runs together
     """
     if privacy.is_pure:
-        raise NeedsDelta("delta is 0, but runs and scores of a tuning are Gaussian, which need delta > 0. Request one")
+        raise NeedsDelta("delta is 0, but runs and scores of a tuning are Gaussian, which need delta > 0. Raise delta")
     choice = Query(CHOICE, 1, Selection(len(request.candidates) * request.repeats))
     release = calibrate((choice,), privacy, problem.relation)
     mu = sensitivity_factor(problem.relation) / release.plan.queries[0].noise_multiplier

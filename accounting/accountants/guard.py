@@ -3,7 +3,7 @@
 dp-accounting 0.6.0 turns GaussianDpEvent(nan) into epsilon 0, and gives one event two meanings under replace-one: its
 RDP accountant reads std over sensitivity, its PLD accountant std over the per-record bound. So the product passes it
 finite, normalized masses instead of events, and accepts only a number as epsilon. The version is pinned and checked,
-and tests pin the factor 2 (tests/privacy/test_dp_accounting.py). It is imported late because that takes seconds.
+and tests pin the factor 2 (tests/privacy/test_dp_accounting.py). Its import is late, because it takes seconds.
 """
 
 import math

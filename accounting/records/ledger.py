@@ -174,7 +174,7 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
             return _promise(state, rule)
         case events.Frozen(is_frozen=is_frozen):
             if is_frozen == state.frozen:
-                raise LedgerInvalid("the ledger is frozen already, or not frozen: only a change is an event")
+                raise LedgerInvalid("frozen: the ledger has this state already. Record only a change of it")
             return replace(state, frozen=is_frozen)
         case events.Emptied(withdrawn=withdrawn):
             if withdrawn and state.is_charged:

@@ -30,7 +30,7 @@ _OTHER_FIELDS_BYTES = 12_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts that the receipts of releases and of sessions state; all are public or already private.
+    """The facts that the receipts of releases and of sessions state. Each is public, or was released privately.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from purse.frames import Rows
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
-_FORECAST_SECONDS: Final = 600.0  # of silence: a forecast may wait for others and then take a minute
+_FORECAST_SECONDS: Final = 600.0  # without data: a forecast may wait for other ones, and then take a minute
 
 
 @final
@@ -103,7 +103,7 @@ class AsyncClient:
         privacy: object,
         **options: Unpack[QuoteOptions],
     ) -> Quote:
-        """Return the price of a job; reads no data and charges nothing.
+        """Return the price of a job. Reads no data and charges nothing.
 
         With `model` in place of a dataset, return the price of an evaluation of that model.
         """
@@ -124,12 +124,12 @@ class AsyncClient:
         delta: float | None = None,
         **options: Unpack[ForecastOptions],
     ) -> Forecast:
-        """Return the expected accuracy at each epsilon, from many runs of the job on a public twin; reads no data.
+        """Return the expected accuracy at each epsilon, from many runs of the job on a public twin. Reads no data.
 
         Parameters
         ----------
-        epsilons : six from 0.1 to 4 if None
-        options : other fields of the job, as for `quote`; and source, signal, runs, twin, wanted
+        epsilons : the epsilons to try; six from 0.1 to 4 if None
+        options : other fields of the job, as for `quote`. Also `source`, `signal`, `runs`, `twin` and `wanted`
         """
         privacy = without_none(epsilons=None if epsilons is None else list(epsilons), delta=delta)
         request = job_request(await self._sender.identify(dataset), target, privacy, options)
@@ -140,12 +140,12 @@ class AsyncClient:
     async def calibrate(
         self, /, mechanism: object, *, epsilon: float, **options: Unpack[CalibrationOptions]
     ) -> Calibration:
-        """Return the smallest noise for a privacy target; concerns no dataset.
+        """Return the smallest noise for a privacy target. This needs no dataset.
 
         Parameters
         ----------
         mechanism : such as `{"name": "gaussian"}` or `{"name": "poisson_gaussian", "rate": 0.01}`
-        options : delta, count, neighbors
+        options : `delta`, `count` (number of answers) and `neighbors`
         """
         request = {"mechanism": mechanism, "epsilon": epsilon, **options}
         return await self._sender.send(post(api_path("calibrations"), request, Calibration, repeatable=True))

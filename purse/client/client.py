@@ -63,6 +63,13 @@ def _run(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callabl
     return _blocking(method, lambda result: result, explicit_signature(method).return_annotation)
 
 
+def _handle(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]], handle: Callable[[T], R]
+) -> Callable[Concatenate[_Face[A], P], R]:
+    """Return the method as one that blocks and returns a handle of this class."""
+    return _blocking(method, handle, handle)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class JobHandle:
@@ -106,13 +113,6 @@ class JobHandle:
     model = _run(AsyncJobHandle.model)
     receipt = _run(AsyncJobHandle.receipt)
     cancel = _run(AsyncJobHandle.cancel)
-
-
-def _handle(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, AsyncJobHandle]],
-) -> Callable[Concatenate[_Face[A], P], JobHandle]:
-    """Return the method as one that blocks and returns a `JobHandle`."""
-    return _blocking(method, JobHandle, JobHandle)
 
 
 @final
@@ -167,13 +167,6 @@ class SessionHandle:
     receipt = _run(AsyncSessionHandle.receipt)
 
 
-def _session(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, AsyncSessionHandle]],
-) -> Callable[Concatenate[_Face[A], P], SessionHandle]:
-    """Return the method as one that blocks and returns a `SessionHandle`."""
-    return _blocking(method, SessionHandle, SessionHandle)
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Datasets:
@@ -208,14 +201,14 @@ class Jobs:
 
     _awaited: AsyncJobs
 
-    submit = _handle(AsyncJobs.submit)
-    tune = _handle(AsyncJobs.tune)
-    get = _handle(AsyncJobs.get)
+    submit = _handle(AsyncJobs.submit, JobHandle)
+    tune = _handle(AsyncJobs.tune, JobHandle)
+    get = _handle(AsyncJobs.get, JobHandle)
     list = _run(AsyncJobs.list)
     model = _run(AsyncJobs.model)
     profile = _run(AsyncJobs.profile)
     statistic = _run(AsyncJobs.statistic)
-    evaluate = _handle(AsyncJobs.evaluate)
+    evaluate = _handle(AsyncJobs.evaluate, JobHandle)
     evaluation = _run(AsyncJobs.evaluation)
     receipt = _run(AsyncJobs.receipt)
 
@@ -227,8 +220,8 @@ class Sessions:
 
     _awaited: AsyncSessions
 
-    open = _session(AsyncSessions.open)
-    get = _session(AsyncSessions.get)
+    open = _handle(AsyncSessions.open, SessionHandle)
+    get = _handle(AsyncSessions.get, SessionHandle)
     list = _run(AsyncSessions.list)
 
 
@@ -239,7 +232,7 @@ class Statistics:
 
     _awaited: AsyncStatistics
 
-    table1 = _handle(AsyncStatistics.table1)
+    table1 = _handle(AsyncStatistics.table1, JobHandle)
 
 
 @final

@@ -91,7 +91,7 @@ class AsyncDatasets:
     async def twin(
         self, dataset: Dataset | str, *, rows: int = 1000, number: int = 0, source: TwinSource | None = None
     ) -> Twin:
-        """Return synthetic rows for trying out code, as a CSV file in the declared dialect; reads no data.
+        """Return synthetic rows for trying out code, as a CSV file in the declared dialect. Reads no data.
 
         The result is bytes; its `to_frame()` is a frame of pandas.
 
@@ -184,7 +184,8 @@ class AsyncDatasets:
 
         Parameters
         ----------
-        event : such as `{"type": "GaussianDpEvent", "noise_multiplier": 12.0}`
+        label : your name for the charge; the same label and event again is the same charge
+        event : the mechanism, such as `{"type": "GaussianDpEvent", "noise_multiplier": 12.0}`
         exceeds : if true, record the charge also if it exceeds the budget. The ledger is then frozen
         """
         body = {"label": label, "event": event, "exceeds": exceeds}

@@ -140,9 +140,10 @@ class PrivateLogisticRegression(_Classifier):
 
 
 class PrivateLinearSVC(_Classifier):
-    """f(m, y) = max(0, 1 - y m), rounded off over 1/2 of the margin (`solvers.losses.HuberHinge`), for two classes.
+    """Private linear support vector classifier for two classes: f(m, y) = max(0, 1 - y m), rounded near its kink.
 
-    Guarantee, parameters and attributes are those of `PrivateLogisticRegression`.
+    The kink is rounded over 1/2 of the margin (`solvers.losses.HuberHinge`). Guarantee, parameters and attributes are
+    those of `PrivateLogisticRegression`.
     """
 
     def _loss(self, classes: int) -> Loss:

@@ -21,7 +21,6 @@ from typing import Any, Self
 from purse.client import Client, SessionHandle
 from purse.extras import needing
 from purse.integrations.recording import (
-    Event,
     Reservation,
     UnsupportedMechanism,
     changed_units,
@@ -85,25 +84,6 @@ def _single(event: Any, dataset: Dataset) -> dict[str, Any]:
                 "compositions"
             )
     return {"type": type(event).__name__, **sampled, "event": _single(event.event, dataset)}
-
-
-def to_dp_event(event: Event) -> Any:
-    """Return an event of a session's plan as a `DpEvent`.
-
-    Raises
-    ------
-    UnsupportedMechanism
-        for a pure epsilon and a random allocation, which dp-accounting has no event for.
-    """
-    kind = event["type"]
-    fields = {name: value for name, value in event.items() if name != "type"}
-    match kind:
-        case "GaussianDpEvent" | "LaplaceDpEvent":
-            return getattr(dp_event, kind)(**fields)
-        case "PoissonSampledDpEvent" | "SampledWithoutReplacementDpEvent":
-            return getattr(dp_event, kind)(**fields | {"event": to_dp_event(event["event"])})
-        case _:
-            raise UnsupportedMechanism(f"dp-accounting has no event for {kind}")
 
 
 class SessionAccountant(PrivacyAccountant):  # type: ignore[misc]

@@ -218,7 +218,7 @@ def reserve(
             "Make one example of each person, and pass one_example_per_person=True"
         )
     if (privacy is None) == (noise_multiplier is None):
-        raise ValueError("pass either privacy or noise_multiplier")
+        raise ValueError("pass either privacy or noise_multiplier, and not both, because each decides the noise")
     rate = sampling_probability(data_loader)
     steps = epochs * len(data_loader)
     if noise_multiplier is None:

@@ -19,9 +19,9 @@ class AllotmentRequest(Wire):
     delta: Delta | None = None
     """Allowed only with epsilon, and at most the budget's delta, which is the default."""
     mode: Mode = "shared"
-    """`shared` is an upper limit, and all analysts draw on one pool. reserved: set aside for this analyst. All
-    reservations and everything spent must fit in the budget. An analyst with a reservation and all others do not see
-    each other's spending, except for profiles, which belong to the dataset."""
+    """`shared` is an upper limit, and all analysts draw on one pool. `reserved` sets the allotment aside for this
+    analyst. All reservations and everything spent must fit in the budget. An analyst with a reservation and all others
+    do not see each other's spending, except for profiles, which belong to the dataset."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:

@@ -84,6 +84,15 @@ Order = Literal["asc", "desc"]
 T = TypeVar("T")
 
 
+def is_none(value: object) -> bool:
+    """Return whether a value is None."""
+    return value is None
+
+
+Omitted = Annotated[T | None, Field(exclude_if=is_none)]
+"""A field that a document leaves out if it is None, so that digests of earlier documents stay the same."""
+
+
 class Page(Wire, Generic[T]):
     """One page of a list."""
 

@@ -17,8 +17,8 @@ class Budget(Wire):
     epsilon: Epsilon
     delta: Delta
     filter: FilterKind = "gdp_rdp"
-    """gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp (Gaussian mechanisms alone),
-    pure (delta = 0)."""
+    """Privacy filter that enforces the budget. `gdp_rdp` admits any mechanism, and charges Gaussian ones nearly as
+    `gdp` does. `rdp` admits any mechanism, and `gdp` Gaussian mechanisms alone. `pure` is for delta = 0."""
     slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
     """Part of delta, at most half, set aside for jobs that are charged by an approximation. If null, a sixteenth of
     delta under gdp_rdp. Under rdp it serves up to 16 jobs with secret slots (noisy_mirror_descent), which are otherwise
@@ -33,7 +33,7 @@ class BudgetChange(Wire):
     filter: FilterKind | None = None
     """The filter. Unchanged if null. The first charge fixes it."""
     slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
-    """Slack of the filter, as in a spec. Must be null after the first charge."""
+    """Slack of the filter, as in a dataset spec. Must be null after the first charge."""
 
 
 class PrivacyLoss(Wire):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from purse.wire.base import Name, Wire
+from purse.wire.base import Name, Wire, is_none
 from purse.wire.files import DatePart
 
 MAX_CATEGORIES = 2**17
@@ -31,20 +31,16 @@ _BOUND_SCHEMA = {
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), WithJsonSchema(_BOUND_SCHEMA, mode="validation")]
 
 
-def _is_none(value: object) -> bool:
-    return value is None  # later fields are left out if unset, so that digests of earlier columns stay the same
-
-
 Source = Annotated[
     Name | None,
-    Field(description="Name of the column in the file, if it differs.", exclude_if=_is_none),
+    Field(description="Name of the column in the file, if it differs.", exclude_if=is_none),
 ]
 DateOf = Annotated[
     DatePart | None,
     Field(
         description="Number stored for each date of the file: days or seconds since 1970-01-01, or a part of the date. "
         "Weekdays begin with 1 for Monday.",
-        exclude_if=_is_none,
+        exclude_if=is_none,
     ),
 ]
 

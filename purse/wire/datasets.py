@@ -23,8 +23,8 @@ Sessions = Annotated[
     SessionPolicy,
     Field(
         description="Whether analysts may reserve budget for answers that their programs compute elsewhere (sessions). "
-        "refund: yes, and closing a session returns its unused part. no_refund: yes, but a reservation stays charged. "
-        "refused: no new sessions."
+        "`refund`: yes, and closing a session returns its unused part. `no_refund`: yes, but a reservation stays "
+        "charged. `refused`: no new sessions."
     ),
 ]
 
@@ -65,8 +65,8 @@ class DatasetSpec(Wire):
 
     name: Title
     data: Literal["stored", "elsewhere"] = "stored"
-    """stored: the records are uploaded as a file. elsewhere: the records never reach this server, which only accounts
-    for the answers that other programs compute from them. Then no file is sent."""
+    """`stored`: the records are uploaded as a file. `elsewhere`: the records never reach this server, which only
+    accounts for the answers that other programs compute from them. Then no file is sent."""
     rows: Annotated[int | None, Field(ge=1, le=10**10)] = None
     """Public number of rows. Required if `data` is elsewhere and rows are protected. Otherwise leave it out: rows of a
     file are counted, and if persons are protected the number of rows is secret."""

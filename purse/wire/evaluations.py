@@ -34,13 +34,13 @@ class Threshold(Wire):
     threshold: float
     """An end of a bin, from 0 to 1."""
     true_positives: float
-    """Noisy number of them, a sum of noisy cells."""
+    """Noisy number of positives that are called positive, a sum of noisy cells."""
     false_positives: float
-    """Noisy number of them."""
+    """Noisy number of negatives that are called positive."""
     true_negatives: float
-    """Noisy number of them."""
+    """Noisy number of negatives that are called negative."""
     false_negatives: float
-    """Noisy number of them."""
+    """Noisy number of positives that are called negative."""
     accuracy: Measured
     """Share of records that are called correctly."""
     true_positive_rate: Measured
@@ -55,9 +55,9 @@ class CalibrationBin(Wire):
     low: float
     """The lowest score."""
     high: float
-    """The highest."""
+    """The highest score."""
     records: float
-    """Noisy number of them."""
+    """Noisy number of these records."""
     positive: Measured
     """Share of positives. For a calibrated model it lies between low and high."""
 
@@ -66,13 +66,13 @@ class TwoClasses(Wire):
     """Measures of a model of two classes. Its score is 1 / (1 + e^-margin), P(positive) for link logistic."""
 
     name: Literal["two_classes"]
-    """By its name."""
+    """Kind of the measures."""
     classes: Annotated[list[Name], Field(min_length=2, max_length=2)]
-    """(negative, positive)."""
+    """The negative class and the positive one."""
     edges: Annotated[list[float], _EDGES]
     counts: Annotated[list[list[float]], _COUNTS]
     accuracy: Measured
-    """At threshold 1/2."""
+    """Share of records that are called correctly at the threshold 1/2."""
     auc: Measured
     """Area under the ROC curve. Scores in one bin tie. The interval covers every order of them."""
     log_loss: Measured | None
@@ -87,9 +87,9 @@ class ManyClasses(Wire):
     """Measures of a model of several classes, which predicts the class with the largest margin."""
 
     name: Literal["many_classes"]
-    """By its name."""
+    """Kind of the measures."""
     classes: list[Name]
-    """In the order of the counts."""
+    """The classes, in the order of the counts."""
     counts: Annotated[list[list[float]], _COUNTS]
     accuracy: Measured
     """Share of records whose class is predicted."""
@@ -101,11 +101,11 @@ class Residuals(Wire):
     """Measures of a model of a number, from its residuals: prediction minus target, clipped to [-clip, clip]."""
 
     name: Literal["residuals"]
-    """By its name."""
+    """Kind of the measures."""
     edges: Annotated[list[float], _EDGES]
     counts: Annotated[list[float], _COUNTS]
     clip: float
-    """In the target's unit. If many residuals are in the first or last bin, request a larger clip."""
+    """Largest residual, in the target's unit. If many residuals are in the first or last bin, request a larger clip."""
     mean_squared_error: Measured
     """Mean square of the clipped residuals, in the square of the target's unit."""
     mean_absolute_error: Measured

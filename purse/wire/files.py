@@ -144,7 +144,7 @@ class FileReport(Wire):
     records: int
     """Records of the file."""
     columns: list[ColumnReport]
-    """In the order declared."""
+    """The reports, in the order of the declaration."""
     warnings: list[str] = []
     """Warnings about the names in the file's header, declared or not."""
 

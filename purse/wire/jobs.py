@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, RootModel
 
 from accounting.privacy import REPLACE_ONE, Unit
 from purse.text import loss
-from purse.wire.base import Identifier, Name, Protected, Sha256, Timestamp, Wire
+from purse.wire.base import Identifier, Name, Omitted, Protected, Sha256, Timestamp, Wire
 from purse.wire.budgets import PrivacyLoss
 from purse.wire.inference import ExpectedTable
 from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
@@ -78,7 +78,7 @@ class Prepared(Wire):
     """The preparation of the rows for the method."""
 
     name: Literal["declared", "by_method", "private", "profile"]
-    """declared, private, profile, or by_method: the method standardizes privately by itself."""
+    """Name of the preparation. `by_method` means that the method itself standardizes privately."""
     reason: str
     """Reason for this preparation."""
     statement: str
@@ -141,16 +141,16 @@ class Quote(Wire):
     """All queries of the data."""
     interval_width: list[IntervalWidth] | None = None
     """Width of the 95 % interval of each answer of a statistic or an evaluation. Null for a model."""
-    expected_table: Annotated[ExpectedTable | None, Field(exclude_if=lambda expected: expected is None)] = None
+    expected_table: Omitted[ExpectedTable] = None
     """Expected widths of the regression table. Only with `inference`."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
     forecast: Forecast | None = None
     """The forecast. Null for a job of an earlier version."""
     rows: int | None
-    """n. Null if persons are protected."""
+    """Public number of rows. Null if persons are protected."""
     persons: int | None = None
-    """n, where a person is the unit."""
+    """Public number of persons. Null if rows are protected."""
     unit: Protected = Unit()
     dimension: int
     """Number of coordinates of w, intercepts included. For softmax, of all classes."""
@@ -196,7 +196,7 @@ class Job(Wire):
     dataset: Identifier
     analyst: Name
     state: JobState
-    """queued, running, done, failed or cancelled."""
+    """State of the job."""
     attempt: int
     """Number of the attempt, 0 before the start. A repeated attempt costs nothing more."""
     progress: Progress

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
+from purse.wire.base import Identifier, Name, Omitted, Protected, Sha256, Wire
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.inference import Inference, TableAnswers, TableRow
 from purse.wire.neighbors import Neighbors
@@ -23,12 +23,11 @@ class PrivacyStatement(Wire):
     delta: float
     """Its delta."""
     neighbors: Neighbors
-    rows: Annotated[int | None, Field(exclude_if=lambda n: n is None)] = None
-    """n, public, of rows."""
-    persons: Annotated[int | None, Field(exclude_if=lambda n: n is None)] = None
-    """n, public, of persons."""
-    # models of earlier versions keep their digests
-    unit: Annotated[Protected | None, Field(exclude_if=lambda unit: unit is None)] = None
+    rows: Omitted[int] = None
+    """Public number of rows. Absent if persons are protected."""
+    persons: Omitted[int] = None
+    """Public number of persons. Absent if rows are protected."""
+    unit: Omitted[Protected] = None
     """The protected unit, a row if absent."""
     event: dict[str, object]
     """The mechanism tree (DpEvent)."""
@@ -56,7 +55,7 @@ class ProfileUse(ReleasedMoments):
     """The profile that standardized the rows, with its moments in the order of the model's encoded values."""
 
     job: Annotated[Identifier, Field(description="The job that released it.")]
-    sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
+    sha256: Annotated[Sha256, Field(description="SHA-256 of the published profile.")]
 
 
 class EncodedMeans(Wire):
@@ -74,7 +73,7 @@ class CoefficientIntervals(Wire):
     level: float
     """Probability for each coefficient by itself, over the noise alone."""
     half_widths: list[float] | list[list[float]]
-    """In the layout of `coefficients`."""
+    """Half widths, in the layout of `coefficients`."""
     intercept: float | list[float]
     """Half width for the constant term, in the layout of `intercept`."""
     statement: str = (
@@ -127,12 +126,12 @@ class Model(Wire):
     """The constant term. Link softmax has one for each class."""
     features: list[Column]
     """The encoding of each input column, or of each column that `terms` make of them."""
-    inputs: Annotated[list[Column] | None, Field(exclude_if=lambda columns: columns is None)] = None
+    inputs: Omitted[list[Column]] = None
     """The declared columns that the terms use. Null if the features are declared columns themselves."""
-    terms: Annotated[list[Term] | None, Field(exclude_if=lambda terms: terms is None)] = None
+    terms: Omitted[list[Term]] = None
     """The terms that make the features, as requested."""
     link: Link
-    """From margin to prediction."""
+    """Function from margin to prediction."""
     classes: list[str] | None
     """For a category target [negative, positive], where negative is every other class. For softmax all."""
     target: Column
@@ -141,29 +140,26 @@ class Model(Wire):
     """Bound to which rows, as declared, were clipped in training."""
     preparation: str | None = None
     """Preparation of the rows in training, and the coefficients that the regularizer and the domain act on."""
-    # models of earlier versions keep their digests
-    profile: Annotated[ProfileUse | None, Field(exclude_if=lambda used: used is None)] = None
+    profile: Omitted[ProfileUse] = None
     """The released profile that standardized the rows, if there is one."""
-    # models of earlier versions keep their digests
-    means: Annotated[EncodedMeans | None, Field(exclude_if=lambda means: means is None)] = None
+    means: Omitted[EncodedMeans] = None
     """The private means that training standardized rows by. A category whose share is below two standard deviations of
     its noise has coefficient 0: no released number tells it from a category without rows. Null if the run released no
     means, as with preparation declared."""
     slope_limit: float = 1.0
     """Fraction of the loss's slope bound to which slopes were clipped. 1 means no clipping."""
-    # models of earlier versions keep their digests
-    intervals: Annotated[CoefficientIntervals | None, Field(exclude_if=lambda intervals: intervals is None)] = None
+    intervals: Omitted[CoefficientIntervals] = None
     """Intervals of the coefficients without noise. Only for method output_perturbation on a free domain, with
     preparation declared or profile."""
-    tuning: Annotated[Chosen | None, Field(exclude_if=lambda chosen: chosen is None)] = None
+    tuning: Omitted[Chosen] = None
     """The chosen run, if the job was a tuning."""
-    table: Annotated[list[TableRow] | None, Field(exclude_if=lambda table: table is None)] = None
+    table: Omitted[list[TableRow]] = None
     """The regression table of a job with `inference`, one row for each coefficient, the intercept last."""
-    covariance: Annotated[list[list[float]] | None, Field(exclude_if=lambda matrix: matrix is None)] = None
+    covariance: Omitted[list[list[float]]] = None
     """Covariance of the resolved rows of `table`, in their order, with sampling error and privacy noise."""
-    inference: Annotated[Inference | None, Field(exclude_if=lambda inference: inference is None)] = None
+    inference: Omitted[Inference] = None
     """Quantities to which the table refers."""
-    answers: Annotated[TableAnswers | None, Field(exclude_if=lambda answers: answers is None)] = None
+    answers: Omitted[TableAnswers] = None
     """The private answers from which the table is computed."""
     job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement

@@ -16,10 +16,10 @@ Neighbors = Annotated[
     ),
 ]
 MEANING: dict[Relation, str] = {
-    "replace_one": "The guarantee holds for any two datasets of n records that differ "
-    "in one, replaced at its position.",
-    "zero_out": "The guarantee holds for a dataset and the same one with one record "
-    "blank, which adds nothing to any answer.",
+    "replace_one": "The guarantee holds for any two datasets of n records that differ in one, replaced at its "
+    "position.",
+    "zero_out": "The guarantee holds for a dataset and the same one with one record blank, which adds nothing to any "
+    "answer.",
 }
 
 
@@ -28,9 +28,9 @@ class Elsewhere(Wire):
 
     neighbors: Neighbors
     epsilon: float
-    """epsilon there"""
+    """Epsilon for these neighbors."""
     delta: float
-    """delta there"""
+    """Delta for these neighbors."""
 
 
 Meaning = Annotated[
@@ -40,9 +40,8 @@ OtherRelation = Annotated[
     Elsewhere | None,
     Field(
         description="The same guarantee for the neighbors of the other relation. A guarantee for replace_one holds for "
-        "zero_out unchanged. A guarantee for zero_out becomes (2 epsilon, (1 + e^epsilon) "
-        "delta). Null if that delta reaches 1, "
-        "and for a job of an earlier version."
+        "zero_out unchanged. A guarantee for zero_out becomes (2 epsilon, (1 + e^epsilon) delta). Null if that delta "
+        "reaches 1, and for a job of an earlier version."
     ),
 ]
 

@@ -58,7 +58,7 @@ class DatasetProfile(Wire):
     """Kind of the release."""
     dataset: Identifier
     columns: list[ColumnProfile]
-    """Every declared column, in the order declared."""
+    """Every declared column, in the order of the declaration."""
     job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""

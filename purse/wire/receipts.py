@@ -13,7 +13,7 @@ class ReceiptDocument(Wire):
     receipt: dict[str, Any]
     """The receipt. Canonical JSON is RFC 8785."""
     signature: Annotated[str, Field(max_length=1_000_000)]
-    """Compact JWS."""
+    """Compact JWS of the receipt."""
 
 
 class VerificationReport(Wire):
@@ -41,7 +41,7 @@ class LedgerEntry(Wire):
     """An entry of a dataset's hash chain. Its hash is the SHA-256 of the canonical JSON of its other fields."""
 
     sequence: int
-    """1, 2, ... within the dataset."""
+    """Number of the entry in its ledger, from 1."""
     kind: str
     """Kind of event, such as `charged`, `released` or `frozen`."""
     body: dict[str, Any]

@@ -25,7 +25,7 @@ class CountsResult(Wire):
     """Noisy number of rows in each cell. A count may be negative, and counts need not add up to the rows."""
 
     name: Literal["counts"]
-    """By its name."""
+    """Kind of the statistic."""
     axes: list[Axis]
     """The columns. In `counts`, the parts of the last column vary fastest."""
     counts: list[float]
@@ -39,9 +39,9 @@ class CountsResult(Wire):
 class NumberMean(Wire):
     """The mean of a number column in its unit. Values are clamped to the declared range."""
 
-    column: Annotated[Name, Field(description="Its name.")]
+    column: Annotated[Name, Field(description="Name of the column.")]
     mean: Interval
-    """In the column's unit."""
+    """The mean, in the column's unit."""
 
 
 class CategoryShares(Wire):
@@ -50,14 +50,14 @@ class CategoryShares(Wire):
     column: CategoryColumn
     """The declaration."""
     shares: list[Interval]
-    """Shares of the rows, from 0 to 1. The last is of other."""
+    """Shares of the rows, from 0 to 1. The last one is the share of other."""
 
 
 class MeansResult(Wire):
     """Means of number columns and shares of categories."""
 
     name: Literal["means"]
-    """By its name."""
+    """Kind of the statistic."""
     numbers: list[NumberMean]
     """Means of the number columns."""
     categories: list[CategoryShares]
@@ -67,36 +67,36 @@ class MeansResult(Wire):
 class ColumnQuantiles(Wire):
     """Quantiles of one column."""
 
-    column: Annotated[Name, Field(description="Its name.")]
+    column: Annotated[Name, Field(description="Name of the column.")]
     quantiles: list[QuantileEstimate]
-    """In the order of the shares asked for."""
+    """The quantiles, in the order of the requested shares."""
 
 
 class QuantilesResult(Wire):
     """Quantiles, to the resolution of the bins that rows were counted in."""
 
     name: Literal["quantiles"]
-    """By its name."""
+    """Kind of the statistic."""
     columns: list[ColumnQuantiles]
-    """In the order asked for."""
+    """The quantiles of each column, in the requested order."""
 
 
 class CovarianceResult(Wire):
     """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
 
     name: Literal["covariance"]
-    """By its name."""
+    """Kind of the statistic."""
     columns: list[Name]
     """The rows and columns of both matrices."""
     means: list[Interval]
     """Means of the columns, in their units."""
     covariance: list[list[float]]
-    """In the columns' units."""
+    """Covariances, in the columns' units."""
     noise_std: list[list[float]]
     """Noise std of each entry of the covariance."""
     correlation: list[list[Interval]]
-    """Each interval covers the exact value in at least 95 % of releases. If noise hides the value, the interval is [-1,
-    1]."""
+    """Correlations. Each interval covers the exact value in at least 95 % of releases. If noise hides the value, the
+    interval is [-1, 1]."""
 
 
 MAX_VALUES = 1000
@@ -117,7 +117,7 @@ class Condition(Wire):
 class GroupNumber(Wire):
     """A number column in one group, in its unit. Values are clamped to the declared range."""
 
-    column: Annotated[Name, Field(description="Its name.")]
+    column: Annotated[Name, Field(description="Name of the column.")]
     mean: Measured | None
     """Mean of the group's rows. Null if the group is not resolved, like the next three."""
     std: Interval | None
@@ -133,7 +133,7 @@ class GroupNumber(Wire):
 class GroupCategories(Wire):
     """A category column in one group."""
 
-    column: Annotated[Name, Field(description="Its name.")]
+    column: Annotated[Name, Field(description="Name of the column.")]
     counts: list[float]
     """Rows in each declared category, then in other. They may be negative and need not add up to the group's count."""
     noise_std: float
@@ -179,7 +179,7 @@ class Table1Result(Wire):
     noise alone."""
 
     name: Literal["table1"]
-    """By its name."""
+    """Kind of the statistic."""
     by: list[CategoryColumn]
     """The columns that make the groups. In `groups`, the categories of the last column vary fastest."""
     where: list[Condition]

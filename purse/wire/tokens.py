@@ -23,10 +23,10 @@ class TokenRequest(Wire):
 
     name: Annotated[Title, Field(description="Owner of the token: one name for one person or program, permanently.")]
     role: Role
-    """steward (all), analyst (quotes and jobs), auditor (reads)."""
+    """Role of the bearer: steward (all), analyst (quotes, jobs and sessions) or auditor (reads)."""
     scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=5)] = None
-    """Subset of the role's scopes: read; quote; submit (jobs and quotes); session (budget for programs that run
-    elsewhere); manage (actions of stewards). All of them if null."""
+    """Subset of the role's scopes: `read`, `quote`, `submit` (jobs and quotes), `session` (budget for programs that run
+    elsewhere) and `manage` (actions of stewards). All of them if null."""
     lifetime: Annotated[int | None, Field(ge=60, le=315_360_000)] = None
     """Seconds until it expires, at most ten years. If null, it does not expire."""
 

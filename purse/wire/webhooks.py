@@ -35,7 +35,7 @@ class Webhook(Wire):
     delivered_at: Timestamp | None
     """Time of the last successful delivery. Null before the first one."""
     failures: int
-    """Failed attempts since then. A message has at most 8 in 10 hours."""
+    """Number of failed attempts since then. A message has at most 8 attempts in 10 hours."""
 
 
 class FinishedJob(Wire):
@@ -44,7 +44,7 @@ class FinishedJob(Wire):
     job: Identifier
     dataset: Identifier
     state: JobState
-    """done, failed or cancelled."""
+    """State of the job: done, failed or cancelled."""
 
 
 class WebhookEvent(Wire):

@@ -52,7 +52,7 @@ class Budget:
 
     @property
     def signal(self) -> float:
-        """x."""
+        """The signal x = n mu / d^1.5."""
         return self.records * self.mu / math.pow(self.parameters, 1.5) / self._loss
 
     @property

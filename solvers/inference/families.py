@@ -163,7 +163,7 @@ class Family(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LogisticFamily(Family):
-    """Two classes."""
+    """The family of logistic models, for two classes."""
 
     curvature_need = 90.0
     least_signal = 20.0
@@ -215,7 +215,7 @@ class LogisticFamily(Family):
 
 @dataclass(frozen=True, slots=True)
 class LinearFamily(Family):
-    """A number in [-1, 1]."""
+    """The family of linear models, for a number in [-1, 1]."""
 
     curvature_need = 55.0
     least_signal = 12.0
@@ -274,7 +274,7 @@ class LinearFamily(Family):
 
 @dataclass(frozen=True, slots=True)
 class PoissonFamily(Family):
-    """A count in [0, Y] with log link: the log of its mean is a linear function.
+    """The family of Poisson models, for a count in [0, Y]: the log of its mean is a linear function.
 
     The target is coded as 2 count / Y - 1. Margins are logs of the mean count as a share of Y. The counts need not
     follow a Poisson distribution, because G is released.

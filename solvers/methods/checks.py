@@ -47,6 +47,4 @@ def check_convex(method: str, problem: Problem) -> None:
 def check_delta(method: str, privacy: Privacy) -> None:
     """Raise `NeedsDelta` at delta = 0, where Gaussian noise has no finite std."""
     if privacy.is_pure:
-        raise NeedsDelta(
-            f"{method} adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization at delta 0"
-        )
+        raise NeedsDelta(f"{method} adds Gaussian noise. Request delta > 0, or use output_perturbation or localization")

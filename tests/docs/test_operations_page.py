@@ -52,7 +52,7 @@ def test_the_runbook_has_its_commands() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    headings = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    headings = re.findall(r"^##+ (.+)$", PAGE, re.MULTILINE)
     anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     assert set(re.findall(r"\(#([a-z-]+)\)", PAGE)) <= anchors
     files = {link.split("#")[0] for link in re.findall(r"\]\(([^)#]+[^)]*)\)", PAGE)}

@@ -58,6 +58,16 @@ def test_the_files_named_on_a_page_exist(page: Path) -> None:
     assert missing(page.read_text()) == []
 
 
+def test_the_sources_of_the_constants_of_adaptive_gd_are_sections_of_their_pages() -> None:
+    pages = {"proof": "docs/proofs/adaptive_gd.md", "trials": "docs/benchmarks/trials.md"}
+    schedule = " ".join((ROOT / "solvers/methods/defaults/adaptive_gd.py").read_text().split())
+    sources = re.findall(r'(proof|trials), "([^"]+)"', schedule)
+    assert sources
+    for page, section in sources:
+        begins = re.compile(rf"^(?:#+ |\*\*){re.escape(section)}\b", re.MULTILINE)
+        assert begins.search((ROOT / pages[page]).read_text()), f"{page} has no section {section!r}"
+
+
 def test_missing_files_and_names_are_reported() -> None:
     wrong = "`app/quotes/pace.py`, `solvers/{losses,looses}/<name>.py`, `app/jobs/store.py::begin_again`, `paces.py`"
     assert missing(wrong) == [

@@ -33,7 +33,8 @@ def test_an_event_has_the_same_name_and_fields_here_and_there(event: Any) -> Non
     ((single, count),) = dp_accounting.to_events(event, dataset())
     assert count == 1
     assert single["type"] == type(event).__name__
-    assert dp_accounting.to_dp_event(single) == event
+    numbers = {name: value for name, value in single.items() if name not in ("type", "event")}
+    assert numbers == {name: getattr(event, name) for name in numbers}
 
 
 def test_compositions_become_entries_with_counts_and_pure_events_grow_with_the_relation() -> None:
@@ -120,7 +121,7 @@ def test_a_plan_on_a_real_server(client: Client, register: Register) -> None:
         with pytest.raises(ProblemError) as refused:
             budget.compose(SAMPLED)
     assert refused.value.code == "session_exhausted"
-    assert dp_accounting.to_dp_event(budget.session.plan[0].event) == SAMPLED
+    assert budget.session.plan[0].event == dp_accounting.to_events(SAMPLED, dataset())[0][0]
 
 
 def test_a_plan_of_jax_privacy_is_its_steps() -> None:

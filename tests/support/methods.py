@@ -195,5 +195,5 @@ def _read_on(method: str) -> Iterator[str]:
     code = METHODS[method].__module__.replace(".", "/") + ".py"
     yield from ("## Further reading", "")
     yield f"- [Proof](../proofs/{method}.md), [code](../../{code}) and [other files to review](../reviewing.md)"
-    yield f"- `purse audit {method}` attacks the method on its worst neighbors ([results](../benchmarks/README.md))."
+    yield f"- `purse audit {method}` attacks the method on its worst neighbors ([results](../benchmarks/audits.md))."
     yield ""

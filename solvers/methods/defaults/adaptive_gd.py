@@ -70,8 +70,8 @@ class SettingsRule:
         below 200. Source: ours; spec 26, item 3
     signal_per_cubed_limit, least_limit, most_limit : The limit of other bounded slopes is (r / 100)^(1/3) in [1/2, 8].
         Source: proof, "The limit of bounded slopes"
-    least_wide_limit : From this value on, the same is the wide limit of logistic and softmax. Source: proof, "The wide
-        limit of classes"
+    least_wide_limit : From this value on, that limit is also the wide limit of logistic and softmax. Source: proof,
+        "The wide limit of classes"
     steps_bounded : T of numbers with a bounded slope, at least. Source: proof, "Smoothed kinks"
     signal_per_residual_limit, most_residual_limit : Limit of residuals, r / 1000 in [1, 4], in half ranges of the
         target. Source: ours (clipping matters more than noise if r is large)
@@ -128,17 +128,19 @@ class ClassSchedule:
     ----------
     step_one_margin, step_many_margins : eta of logistic and softmax. Both are below 1 / L: the curvature is at most
         1/4, or 1/2 with several margins, and the mean square of a row is about 1.09. Twice as large is better on w8a
-        and worse on Bank. Source: trials, "Not taken"
+        and worse on Bank. Source: trials, "Not in the product"
     smoothing : h of the smoothed hinge, at least. eta is 1 over its curvature. Source: proof, "Smoothed kinks"
     variance_trust : Variances are raised to 3 stds of their noise if r is at most 4, to 1 if it is at least 8.
-        Source: trials, "Taken"
-    floor_stds, trusted_floor_stds : These numbers of stds. Source: spec 17 (3) and spec 26, item 2 (1)
+        Source: trials, "Now in the product"
+    floor_stds, trusted_floor_stds : These two numbers of stds. Source: spec 17 (3) and spec 26, item 2 (1)
     full_scaling : The power of the variances rises from 1/2 to 1 as r rises from 8 to 16. Source: trials, `small`
     least_scaling : The power at little signal. Source: spec 17
-    l1_signal : The first l1 weight is min(1, r / 5) sigma. Source: proof, "The l1's weight"
-    l1_width, l1_width_size : The std of its prior is 0.2 min(1, d / 100)^2 sigma. Source: proof; trials, "Taken"
-    l1_offset : Added to each |coefficient| where the l1 is re-weighted. Source: proof, "The l1's weight"
-    l1_learned_from : The l1 weight is learned from this share of the steps on. Source: proof, "The l1's weight"
+    l1_signal : The first l1 weight is min(1, r / 5) sigma. Source: proof, "The weight of the l1 penalty"
+    l1_width, l1_width_size : The std of its prior is 0.2 min(1, d / 100)^2 sigma. Source: trials, "Now in the
+        product"
+    l1_offset : Added to each |coefficient| where the l1 is re-weighted. Source: proof, "The weight of the l1 penalty"
+    l1_learned_from : The l1 weight is learned from this share of the steps on. Source: proof, "The weight of the l1
+        penalty"
     reallocations : The frame changes after these shares of the steps. Source: spec 26, item 6; ours
     most_narrow_limit : Slopes of logistic and softmax are limited to their bound until the test finds that this moves
         the minimizer. Source: ours; proof, "The wide limit of classes"

@@ -73,7 +73,7 @@ class DpGd(Strict):
 
     Reference: Wang, Ye and Xu 2017, Algorithm 4 and Theorem 6.1 (noise); Su, Boyd and Candes 2016 (momentum).
     Bok, Su and Altschuler 2024 (last). Deviations: proximal and with momentum, so that T gradients go as far as about
-    T^2/4 plain steps; a weighted mean unless a random iterate is asked for; exact noise instead of an unspecified
+    T^2/4 plain steps; a weighted mean unless a random iterate is requested; exact noise instead of an unspecified
     constant.
     """
 

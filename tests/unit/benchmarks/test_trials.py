@@ -1,27 +1,9 @@
-"""What the trials compute: the noise law of bands, and the noise of perturbed objectives by curve and by profile."""
+"""Tests of the noise that the trials print for objective perturbation."""
 
 import math
 
-import numpy as np
-import pytest
-
 from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
-from benchmarks.trials import noise_multiplier, summed_noise
-
-
-def test_the_noise_of_one_band_grows_like_the_root_of_the_steps() -> None:
-    assert summed_noise(1, 50) == pytest.approx(math.sqrt(np.mean(np.arange(1, 51))))
-
-
-def test_bands_are_the_noise_of_the_factored_summation() -> None:
-    """By dense matrices: A C^-1, C lower triangular with the first coefficients of (1 - x)^(-1/2)."""
-    steps, bands = 40, 6
-    coefficients = np.array([math.comb(2 * k, k) / 4**k for k in range(bands)])
-    coefficients /= np.linalg.norm(coefficients)
-    C = sum(np.diag(np.full(steps - k, coefficients[k]), -k) for k in range(bands))
-    rows = np.tril(np.ones((steps, steps))) @ np.linalg.inv(C)
-    assert summed_noise(bands, steps) == pytest.approx(math.sqrt((rows**2).sum() / steps))
-    assert summed_noise(bands, steps) < summed_noise(1, steps)
+from benchmarks.trials import noise_multiplier
 
 
 def test_the_noise_of_a_profile_is_between_that_of_one_gaussian_answer_and_of_the_curve() -> None:

@@ -257,7 +257,7 @@ def test_settings_that_the_theory_does_not_cover_are_named() -> None:
 
 
 def test_gaussian_noise_at_delta_0_is_refused_with_advice() -> None:
-    advice = "adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization"
+    advice = "adds Gaussian noise. Request delta > 0, or use output_perturbation or localization"
     for method in (DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp(), NoisyMirrorDescent()):
         with pytest.raises(NeedsDelta, match=advice):
             method.resolve(ADULT, Privacy(1.0))
