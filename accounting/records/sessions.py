@@ -45,7 +45,7 @@ _EVENTS: TypeAdapter[Iterable[PlannedEvent]] = TypeAdapter(
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan(AbstractComposition):
-    """The events of a session, accounted for between these neighbors; other answers may come in between."""
+    """The events of a session or an outside release, between these neighbors; other answers may come in between."""
 
     events: tuple[PlannedEvent, ...]
     relation: Relation = REPLACE_ONE
