@@ -70,12 +70,12 @@ def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = R
     """
     portable = math.inf if _is_portable(queries) else LARGEST_PORTABLE_EPSILON
     if privacy.epsilon <= portable * (1 + _PORTABILITY_MARGIN):
-        return _calibrate(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, portable)), relation)
+        return plan_of_least_noise(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, portable)), relation)
     target = Privacy(privacy.epsilon / (1 + _PORTABILITY_MARGIN), privacy.delta)
     strict = replace(target, delta=max(privacy.delta / _DELTA_MARGIN_FACTOR, DELTA_RANGE[0]))
-    release = _calibrate(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
+    release = plan_of_least_noise(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
     if not _is_certified(release.plan, strict.delta, min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon)):
-        release = _calibrate(tuple(queries), strict, relation, _PORTABLE_TOLERANCE)
+        release = plan_of_least_noise(tuple(queries), strict, relation, _PORTABLE_TOLERANCE)
     stated = min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon)
     return replace(release, epsilon=stated, delta=privacy.delta)
 
@@ -116,7 +116,7 @@ def _is_portable(queries: Sequence[Query]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _calibrate(
+def plan_of_least_noise(
     queries: tuple[Query, ...], privacy: Privacy, relation: Relation, tolerance: float = _TOLERANCE
 ) -> ReleasePlan:
     """Return the plan of least noise for the target."""

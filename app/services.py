@@ -147,7 +147,7 @@ async def _started(
     calculators.start()
     database = await parts.open(open_database, settings, substitutes.clock)
     keys = await run_in_threadpool(SigningKeys.beside, home, database)
-    checkpoints = Checkpoints(database, keys, lambda wrong: _stop_spending(database, wrong))
+    checkpoints = Checkpoints(database, keys, lambda wrong: stop_spending(database, wrong))
     epoch = await run_in_threadpool(_verified_epoch, settings, database, checkpoints)
     await parts.start(checkpoints, lambda: _forget_ended_sessions(database, epoch))
     engine = substitutes.engine or await parts.open(StartingEngine, lambda: _cluster(settings))
@@ -229,7 +229,7 @@ def _prepare_home(settings: Settings, home: Path, database: Database) -> None:
         print(f"The first steward's token, kept in {token_file}:\n{token_file.read_text().strip()}", flush=True)
 
 
-def _stop_spending(database: Database, wrong: str) -> None:
+def stop_spending(database: Database, wrong: str) -> None:
     """Refuse every write from now on, as a start on these ledgers is refused; readiness reports it."""
     database.is_closed_to_writes = True
     _LOG.critical(

@@ -51,7 +51,7 @@ def piece_rows(problem: Problem, reads: Reads, sparse: bool = False) -> int:
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
     """Return the per-record bound of a computed mean gradient at a w of norm `reach`: G/n, and rounding."""
-    return problem.G * _long_rows(problem) / problem.n + 2 * _interaction_error(problem, problem.G, reach)
+    return problem.G * long_rows(problem) / problem.n + 2 * _interaction_error(problem, problem.G, reach)
 
 
 def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
@@ -80,16 +80,16 @@ def printed_bound(problem: Problem, batch: int, reach: float = 0.0) -> float:
 
 def sampled_factors(problem: Problem) -> tuple[float, float]:
     """Return the factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
-    return problem.unit.slots * _long_rows(problem), 2 * problem.slots * _summing(problem, problem.slots, 1.0)
+    return problem.unit.slots * long_rows(problem), 2 * problem.slots * _summing(problem, problem.slots, 1.0)
 
 
 def gradient_error(problem: Problem, records: int, reach: float) -> float:
     """Return the largest l2 error of a computed mean gradient over `records` records, at a w of norm `reach`."""
     summing = _summing(problem, records * problem.unit.slots, problem.G)
-    return problem.G * (_long_rows(problem) - 1) + summing + _slopes_error(problem, reach)
+    return problem.G * (long_rows(problem) - 1) + summing + _slopes_error(problem, reach)
 
 
-def _long_rows(problem: Problem) -> float:
+def long_rows(problem: Problem) -> float:
     """Return the largest length of a row over R after its norm, its scale and its product with a slope are rounded."""
     return 1 + (problem.d + 16) * UNIT
 

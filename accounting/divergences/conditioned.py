@@ -39,8 +39,8 @@ def conditioned_mu(law: Masses, limit: float, error: float) -> float | None:
         return 0.0
     p, q = p[middle - end : middle + end + 1], q[middle - end : middle + end + 1]
     smallest_ratio = math.exp(-law.interval * end)
-    high = _corners(np.cumsum(p[:end:-1]), np.cumsum(q[:end:-1]), error, error, limit, smallest_ratio)
-    low = _corners(np.cumsum(q[:end]), np.cumsum(p[:end]), error / smallest_ratio, error, limit, smallest_ratio)
+    high = corners(np.cumsum(p[:end:-1]), np.cumsum(q[:end:-1]), error, error, limit, smallest_ratio)
+    low = corners(np.cumsum(q[:end]), np.cumsum(p[:end]), error / smallest_ratio, error, limit, smallest_ratio)
     mu = max(high, low) * (1 + _ROUNDING)
     return mu if math.isfinite(mu) else None
 
@@ -65,7 +65,7 @@ def _beyond(masses: Vector) -> Vector:
     return np.asarray(tails + max(0.0, 1 - float(masses.sum())))
 
 
-def _corners(u: Vector, v: Vector, error_u: float, error_v: float, limit: float, smallest_ratio: float) -> float:
+def corners(u: Vector, v: Vector, error_u: float, error_v: float, limit: float, smallest_ratio: float) -> float:
     """Return the largest Phi^-1(u) - Phi^-1(v) of a set's larger and smaller probability, given E.
 
     u is raised by its error and v is lowered by its error, but not below u e^-l. The difference grows with u in both

@@ -49,7 +49,7 @@ class BestOf:
 
     def _at(self, orders: Vector) -> Vector:
         log_count = math.log(self.runs / (2 - 2.0 ** (1 - self.runs)))
-        log_factor = _log_factor(self.mu, tuple(orders.tolist())) + _LOG_ERROR * orders
+        log_factor = log_supremum(self.mu, tuple(orders.tolist())) + _LOG_ERROR * orders
         return orders * (self.mu**2 / 2) + (log_count + (self.runs - 1) * log_factor) / (orders - 1)
 
 
@@ -71,14 +71,14 @@ class BestOfProfile:
 
     def __call__(self, epsilons: Vector) -> Vector:
         mu = max(self.mu, SMALLEST_MU)
-        weights, log_thresholds = _thresholds(self.runs, mu)
+        weights, log_thresholds = thresholds(self.runs, mu)
         one_run = gauss_deltas(mu, epsilons[:, None] + log_thresholds)
         count = self.runs / (2 - 2.0 ** (1 - self.runs))
         return np.asarray(np.minimum(one_run @ weights * (count * _PROFILE_ROUNDING), 1.0))
 
 
 @lru_cache(maxsize=256)
-def _log_factor(mu: float, orders: tuple[float, ...]) -> Vector:
+def log_supremum(mu: float, orders: tuple[float, ...]) -> Vector:
     """Return ln S at each order, from above: on a grid, with a second derivative of at most 1/2 + (b - 1) mu."""
     shifted = _log_half(_GRID + mu)
     base = _log_half(_GRID)
@@ -92,7 +92,7 @@ def _log_factor(mu: float, orders: tuple[float, ...]) -> Vector:
 
 
 @lru_cache(maxsize=64)
-def _thresholds(runs: int, mu: float) -> tuple[Vector, Vector]:
+def thresholds(runs: int, mu: float) -> tuple[Vector, Vector]:
     """Return w_i and ln t_i, from above: h(t) <= sum of w_i (t - t_i)_+ for the h of `BestOfProfile`."""
     cells = min(max(_FEWEST_CELLS, _CELLS_PER_RUN * runs), _CELLS)
     x = np.linspace(-_SHORT_EDGE - mu, _SHORT_EDGE, cells + 1)

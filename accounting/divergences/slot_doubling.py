@@ -66,8 +66,8 @@ def _expectation(law: SlotLaw, slots: int, kappa: float, middle: float, deviatio
     """Return an upper bound on E[(S - T kappa)_+], up to the factor by which masses and their sums are rounded."""
     x, first = law.points, int(np.searchsorted(law.points, 0.0)) % 2  # every second point is a knot, 0 among them
     knots = _Knots(np.unique(np.append(x[first::2], x[[0, -1]])), middle, deviation)
-    places = _up_to(knots.of(1), x[-1:])
-    slot = _Sum(1, places, _moved(x, law.masses, places))
+    places = knots_up_to(knots.of(1), x[-1:])
+    slot = _Sum(1, places, moved_to_knots(x, law.masses, places))
     half = _doubled(slots // 2, slot, knots)
     a, b = (_added(half, half, knots), slot) if slots % 2 else (half, half)
     goal = slots * kappa - abs(slots * kappa) * SUM_ROUNDING
@@ -86,7 +86,7 @@ def _doubled(slots: int, slot: _Sum, knots: _Knots) -> _Sum:
 def _added(a: _Sum, b: _Sum, knots: _Knots) -> _Sum:
     """Return the law of the sum of two independent sums of slots, on its knots."""
     slots = a.slots + b.slots
-    places = _up_to(knots.of(slots), a.points[-1:] + b.points[-1:])
+    places = knots_up_to(knots.of(slots), a.points[-1:] + b.points[-1:])
     masses = np.zeros(len(places))
     for start in range(0, len(a.points), _ROWS):  # a few rows of the table of pairs at once, which fit a cache
         columns = slice(start if a is b else 0, None)
@@ -94,17 +94,17 @@ def _added(a: _Sum, b: _Sum, knots: _Knots) -> _Sum:
         if a is b:  # the table is symmetric: its part below these rows is that on the right of them
             weights[_ROWS:] *= 2
         pairs = np.add.outer(a.points[start : start + _ROWS], b.points[columns]).ravel()
-        masses += _moved(pairs, np.outer(a.masses[start : start + _ROWS], weights).ravel(), places)
+        masses += moved_to_knots(pairs, np.outer(a.masses[start : start + _ROWS], weights).ravel(), places)
     return _Sum(slots, places, masses)
 
 
-def _up_to(places: Vector, top: Vector) -> Vector:
+def knots_up_to(places: Vector, top: Vector) -> Vector:
     """Return the places below the largest point, raised, and that point."""
     raised = _raised(top)
     return np.append(places[places < raised], raised)
 
 
-def _moved(points: Vector, masses: Vector, places: Vector) -> Vector:
+def moved_to_knots(points: Vector, masses: Vector, places: Vector) -> Vector:
     """Return the masses at the places: each point's mass is on the two next to it, and its mean unchanged or raised."""
     points = np.maximum(_raised(points), places[0])
     index = np.minimum(np.searchsorted(places, points, side="right") - 1, len(places) - 2)

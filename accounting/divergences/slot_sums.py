@@ -32,13 +32,13 @@ _LOG_TOLERANCE = 7.0  # -ln M^T / theta may be this far below its largest value,
 _SMALLEST_CIRCLE_STEPS, _LARGEST_CIRCLE_STEPS = 1 << 11, 1 << 13  # larger circles are allowed for many slots
 _NEGLIGIBLE = 1e-17  # beside any delta
 _LARGEST_LOG_POWER, _LARGEST_ETA = 600.0, 0.1
-_NEAR_STEPS = 5  # lattice steps around the origin that `_transform` may sum one by one
+_NEAR_STEPS = 5  # lattice steps around the origin that `transform` may sum one by one
 _NEGLIGIBLE_LOG_POWER = 45.0  # frequencies whose power is below e^-45 count as rounding
 _ACCEPTED_LOSS = 0.05  # relative amount lost to rounding, or raised by step 2, up to which a circle is accepted
-# With `_MANY_SLOTS` or more, a circle is skipped if its lattice alone raises the value by more than `_SKIPPED_RAISE`,
+# With `_MANY_SLOTS` or more, a circle is skipped if its lattice alone raises the value by more than `SKIPPED_RAISE`,
 # relatively. Accepted circles stay ten times below. Do not change these: the charges and certificates of stored
 # receipts must recompute to 2^-30.
-_SKIPPED_RAISE, _MANY_SLOTS = 20.0, 64
+SKIPPED_RAISE, _MANY_SLOTS = 20.0, 64
 _SKIPPED_HINTED_RAISE = 0.15  # the same limit for the raise that the last sum of a curve predicts
 _HINTED_VALUE_RATIO = 0.3  # of the value over its rough estimate to the ratio of the last sum
 
@@ -64,7 +64,7 @@ class _Circle:
         return max(1e3 * math.exp(-self.above), 0.0 if self.splits else T * 1e-13)
 
 
-_CIRCLES = (_Circle(1e-3, 30, 24, False), *(_Circle(trim, 40, 30, True) for trim in (1e-3, 1e-2, 5e-2, 0.3)))
+CIRCLES = (_Circle(1e-3, 30, 24, False), *(_Circle(trim, 40, 30, True) for trim in (1e-3, 1e-2, 5e-2, 0.3)))
 
 
 @dataclass(slots=True)
@@ -107,12 +107,12 @@ def excess(
     """
     smallest, skipped_trim, trimmed_laws = math.inf, 0.0, dict[float, _Trimmed]()
     part, skipped = stretch(law, slots, kappa), hints.skipped if hints else 0
-    for i, circle in enumerate(_CIRCLES[skipped:], skipped):
+    for i, circle in enumerate(CIRCLES[skipped:], skipped):
         if circle.trim <= skipped_trim:
             continue
         if circle.trim not in trimmed_laws:
-            trimmed_laws[circle.trim] = _trimmed(part, kappa, circle.trim)
-        bound = _bound(trimmed_laws[circle.trim], slots, kappa, circle, hints, negligible)
+            trimmed_laws[circle.trim] = trimmed_law(part, kappa, circle.trim)
+        bound = circle_bound(trimmed_laws[circle.trim], slots, kappa, circle, hints, negligible)
         smallest = min(smallest, bound.value)
         if bound.raised < _ACCEPTED_LOSS and not bound.is_inexact:
             if hints and hints.begins_with_last:
@@ -158,12 +158,13 @@ class _Trimmed:
     log_powers: Vector
 
 
-def _trimmed(part: Stretch, kappa: float, trim: float) -> _Trimmed:
+def trimmed_law(part: Stretch, kappa: float, trim: float) -> _Trimmed:
+    """Return the part between the floor and the cap that `trim` sets, and the tilts that a circle chooses from."""
     law = part.within(trim)
     return _Trimmed(part, law, *_tilts(law, law.points - kappa, part.slots, part.typical))
 
 
-def _bound(
+def circle_bound(
     trimmed: _Trimmed,
     T: int,
     kappa: float,
@@ -183,7 +184,7 @@ def _bound(
         return _Bound(crude, 0.0, False)
     theta, circumference, log_power = _smallest_circle(thetas, log_powers, circle)
     rough = part.rough * (min(1.0, _HINTED_VALUE_RATIO * hints.value_ratio) if hints else 1.0)
-    is_last, power = circle is _CIRCLES[-1], math.exp(min(log_power, _LARGEST_LOG_POWER))
+    is_last, power = circle is CIRCLES[-1], math.exp(min(log_power, _LARGEST_LOG_POWER))
     is_hopeless = not is_last and rough * theta < 0.1 * circle.smallest_value(T) * power
     if is_hopeless or not 0 < circumference < math.inf:
         return _NO_BOUND
@@ -191,13 +192,13 @@ def _bound(
     scale = min(1 / float(thetas[best]), part.scale)
     raised = T / 12 * (finest / scale) ** 2  # about, on the finest lattice
     is_raised_by_hint = hints is not None and hints.raise_per_step * finest**2 > _SKIPPED_HINTED_RAISE
-    if not is_last and T >= _MANY_SLOTS and (raised > _SKIPPED_RAISE or is_raised_by_hint):
+    if not is_last and T >= _MANY_SLOTS and (raised > SKIPPED_RAISE or is_raised_by_hint):
         return _Bound(math.inf, raised, True)
     step = max(min(_STEP_RATIO * scale / math.sqrt(T), circumference / _SMALLEST_CIRCLE_STEPS), finest)
     smallest = math.inf
     while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:
         size = fft.next_fast_len(math.ceil(circumference / step) + 1, real=True)
-        total = _circle_sum(law, T, kappa, theta, step, size, circle.splits)
+        total = circle_sum(law, T, kappa, theta, step, size, circle.splits)
         if hints:
             hints.raise_per_step, hints.value_ratio = total.raised / step**2, total.factor * total.value / part.rough
         smallest = min(smallest, rounding * (total.factor * (total.value + total.rounding) / T + law.cut))
@@ -251,7 +252,7 @@ class _CircleSum:
     raised: float
 
 
-def _circle_sum(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, splits: bool) -> _CircleSum:
+def circle_sum(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, splits: bool) -> _CircleSum:
     """Return the result of steps 2 to 5 on a circle of `size` lattice steps."""
     tilted = law.masses * np.exp(theta * (law.points - law.points[-1]))
     origin = float(law.points[np.searchsorted(np.cumsum(tilted), tilted.sum() / 2)])  # the median of the tilted law
@@ -265,7 +266,7 @@ def _circle_sum(law: SlotLaw, T: int, kappa: float, theta: float, step: float, s
     log_power = T * (math.log(scale) + peak)
     if not log_power < _LARGEST_LOG_POWER:
         return _CircleSum(math.inf, 1.0, 0.0, 0.0)
-    frequencies, change, modulus, error, small = _transform(positions, tilted / scale, T, size, splits)
+    frequencies, change, modulus, error, small = transform(positions, tilted / scale, T, size, splits)
     # `start` is the first lattice point from T kappa on, or from just below it, at a distance of `offset` steps.
     shift = 8 * _UNIT_ROUNDOFF * T * (abs(kappa) + abs(origin))
     threshold = T * ((kappa - origin) / step) - shift / step
@@ -287,7 +288,7 @@ def _circle_sum(law: SlotLaw, T: int, kappa: float, theta: float, step: float, s
     return _CircleSum(factor, value, rounding, T / 12 * density / (value + rounding))
 
 
-def _transform(
+def transform(
     positions: Vector, masses: Vector, T: int, size: int, splits: bool
 ) -> tuple[Any, Any, Vector, Vector, float]:
     """Return the frequencies k that count; w - 1, |w| and the error of w at each; a bound on |w|^T at all others.

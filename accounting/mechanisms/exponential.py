@@ -29,7 +29,7 @@ from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 MOST_CHOICES = 1 << 18
 _STEPS_PER_SENSITIVITY = 2.0**30  # of the lattice of scores
 _MOST_STEPS = 2.0**51
-_SCORE_MARGIN = 1 - 2.0**-27  # covers rounding the scores to their lattice
+SCORE_MARGIN = 1 - 2.0**-27  # covers rounding the scores to their lattice
 _WEIGHT_ERROR = 2.0**-46  # of epsilon: covers the rounding of the weights and of the draw
 _WEIGHT_RANGE_BITS = 80  # log2 of the largest weight over the smallest
 _DIGITS = 7  # to the base 256, of a number of steps
@@ -87,7 +87,7 @@ def weights(scores: Vector, noise_multiplier: float, bound: float) -> Vector:
     """
     z = finite(noise_multiplier, "noise multiplier")
     b = finite(bound, "per-record bound")
-    if z <= 0 or b <= 0 or (rate := (_SCORE_MARGIN / z - _WEIGHT_ERROR / 2) / _STEPS_PER_SENSITIVITY) <= 0:
+    if z <= 0 or b <= 0 or (rate := (SCORE_MARGIN / z - _WEIGHT_ERROR / 2) / _STEPS_PER_SENSITIVITY) <= 0:
         raise OutOfRange("noise multiplier and bound must be positive, the multiplier at most 1e14")
     if scores.ndim != 1 or not 1 <= len(scores) <= MOST_CHOICES or not np.isfinite(scores).all():
         raise OutOfRange(f"scores must be a vector of 1 to {MOST_CHOICES} finite numbers")

@@ -8,7 +8,7 @@ from accounting.noise import batch_sizes
 from accounting.noise.draws import complete_distinct, uniform_indices
 from accounting.noise.source import Noise
 
-_MOST_ROWS_AT_ONCE = 1 << 24  # of rows that have a draw each
+MOST_ROWS_AT_ONCE = 1 << 24  # of rows that have a draw each
 
 
 def poisson_rows(noise: Noise, n: int, rate: float) -> NDArray[np.int64]:
@@ -25,8 +25,8 @@ def poisson_rows(noise: Noise, n: int, rate: float) -> NDArray[np.int64]:
         return np.arange(n)
     if batch_sizes.fits(n, threshold):
         return np.sort(poisson_batches(noise, n, rate, 1)[1])
-    starts = range(0, n, _MOST_ROWS_AT_ONCE)
-    return np.concatenate([start + _included(noise, min(_MOST_ROWS_AT_ONCE, n - start), threshold) for start in starts])
+    starts = range(0, n, MOST_ROWS_AT_ONCE)
+    return np.concatenate([start + _included(noise, min(MOST_ROWS_AT_ONCE, n - start), threshold) for start in starts])
 
 
 def _included(noise: Noise, n: int, threshold: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from accounting.plan import AbstractComposition
 from accounting.records.chain import Entry, Head, check_heads
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
-from accounting.records.outside import Outside, event_from_json, event_to_json
+from accounting.records.outside import event_from_json, event_to_json
 from accounting.records.receipt import Receipt, Verification, plan_of, verify
 from accounting.records.recomputation import recompute_session, records_of, session_plan_of
 from accounting.records.replay import replay
@@ -206,7 +206,7 @@ def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
     return filter_from_json(filters[-1])
 
 
-def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
+def _outside(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
     """Return the event of an external charge, between the neighbors of the ledger."""
     try:
         event = event_from_json(entry.body["event"])
@@ -214,7 +214,7 @@ def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
         raise LedgerInvalid(f"entry {entry.sequence} states no event") from error
     if event_to_json(event) != entry.body["event"]:
         raise LedgerInvalid(f"entry {entry.sequence} states no event with all of its fields")
-    return Outside(event, ledger[0].body["neighbors"])
+    return SessionPlan.of([event], ledger[0].body["neighbors"])
 
 
 def _pays(rule: Filter, paid: Cost, plan: AbstractComposition) -> bool:

@@ -21,8 +21,8 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.mechanisms.without_replacement import MOST_ROWS
 from accounting.numbers import SMALLEST_RATE
-from accounting.plan import MAX_COUNT, MULTIPLIERS, AbstractComposition
-from accounting.privacy import EPSILON_RANGE, REPLACE_ONE, Relation, Unit
+from accounting.plan import MAX_COUNT, MULTIPLIERS
+from accounting.privacy import EPSILON_RANGE, Relation, Unit
 from accounting.records.documents import typed
 
 MOST_EVENTS = 64
@@ -212,22 +212,6 @@ def interleaved(single: Single, relation: Relation) -> Curves:
     """Return the cost of one use if other answers may come between its own. Its mu is the one without sampling."""
     curves = single.curves(relation)
     return Curves(curves.rdp, curves.gdp_bound, curves.gdp_bound, curves.pure)
-
-
-@dataclass(frozen=True, slots=True)
-class Outside(AbstractComposition):
-    """An event that ran elsewhere, accounted for between these neighbors."""
-
-    event: OutsideEvent
-    relation: Relation = REPLACE_ONE
-
-    def parts(self) -> tuple[tuple[int, Curves], ...]:
-        """Return the number of answers and the cost of one, for each kind of answer."""
-        return tuple((count, interleaved(single, self.relation)) for single, count in counted(self.event))
-
-    def misfit(self, n: int, unit: Unit) -> Single | None:
-        """Return the first kind of answer that does not fit n records of this unit, or None."""
-        return next((single for single, _ in counted(self.event) if not single.fits(n, unit)), None)
 
 
 def event_to_json(event: OutsideEvent) -> dict[str, Any]:

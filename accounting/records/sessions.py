@@ -45,7 +45,7 @@ _EVENTS: TypeAdapter[Iterable[PlannedEvent]] = TypeAdapter(
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan(AbstractComposition):
-    """The events of a session, accounted for between these neighbors; other answers may come in between."""
+    """The events of a session or an outside release, between these neighbors; other answers may come in between."""
 
     events: tuple[PlannedEvent, ...]
     relation: Relation = REPLACE_ONE
@@ -148,7 +148,7 @@ def plan_epsilon(plan: SessionPlan, delta: float) -> Certificate:
         if delta is 0 and an event is not pure.
     """
     candidates: list[Certificate] = []
-    for accountant in (PureAccountant(), GaussianAccountant(), _renyi_at_best(plan, delta)):
+    for accountant in (PureAccountant(), GaussianAccountant(), renyi_at_best(plan, delta)):
         epsilon = accountant.epsilon(plan, delta) if delta > 0 or isinstance(accountant, PureAccountant) else math.inf
         candidates.append(Certificate(epsilon, delta, accountant.name, accountant.version))
     best = min(candidates, key=lambda certificate: certificate.epsilon)
@@ -157,7 +157,7 @@ def plan_epsilon(plan: SessionPlan, delta: float) -> Certificate:
     return best
 
 
-def _renyi_at_best(plan: SessionPlan, delta: float) -> RdpAccountant:
+def renyi_at_best(plan: SessionPlan, delta: float) -> RdpAccountant:
     """Return the Renyi accountant of the best order, which is found by bisection.
 
     Curves of many sampled events take seconds at all orders. The epsilon of an order a is ((a-1) rho(a) + (a-1) ln(a-1)

@@ -84,10 +84,10 @@ Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
-async def room(calculations: Calculations, principal: Annotated[Principal, Depends(caller)]) -> None:
+async def check_capacity(calculations: Calculations, principal: Annotated[Principal, Depends(caller)]) -> None:
     """Refuse a caller with too many questions before the body is read, which costs almost nothing."""
     calculations.check(principal.id)
 
 
-Room = Annotated[None, Depends(room)]
+Capacity = Annotated[None, Depends(check_capacity)]
 """The parameter that comes after a route's principal and before its body, for routes that calculate."""

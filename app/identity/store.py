@@ -122,11 +122,17 @@ def lock(connection: sa.Connection, identity_id: str) -> None:
         connection.execute(_LOCKED, {"identity": identity_id})
 
 
+def is_called(named: str) -> sa.ColumnElement[bool]:
+    """Return the condition that selects the identity with this id or name."""
+    return (identities.c.id == named) | (identities.c.name == named)
+
+
 def analyst(connection: sa.Connection, named: str) -> str | None:
     """Return the id of the analyst with this id or name, or with a token of this id, even a former one."""
     holder = sa.select(tokens.c.identity_id).where(tokens.c.id == named)
-    called = (identities.c.id == named) | (identities.c.name == named) | identities.c.id.in_(holder)
-    query = sa.select(identities.c.id).where(identities.c.role == "analyst", called)
+    query = sa.select(identities.c.id).where(
+        identities.c.role == "analyst", is_called(named) | identities.c.id.in_(holder)
+    )
     # Prefer matches by id, because a person may choose a name at the provider that equals an id.
     return connection.scalar(query.order_by(identities.c.id != named, identities.c.id.not_in(holder)).limit(1))
 

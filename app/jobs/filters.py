@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from fastapi import Query
 from pydantic import AfterValidator
 
+from app.identity.store import is_called
 from app.persistence.clock import stamp
 from app.persistence.tables import identities, jobs
 from purse.wire.base import DatasetReference, Name
@@ -54,8 +55,7 @@ class Filters:
             if value is not None:
                 yield column == value
         if self.analyst is not None:
-            analysts = (identities.c.name == self.analyst) | (identities.c.id == self.analyst)
-            yield jobs.c.owner_id.in_(sa.select(identities.c.id).where(analysts))
+            yield jobs.c.owner_id.in_(sa.select(identities.c.id).where(is_called(self.analyst)))
         if self.since is not None:
             yield jobs.c.created_at >= self.since
         if self.until is not None:

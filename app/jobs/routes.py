@@ -21,7 +21,7 @@ from app.http.location import Locate
 from app.http.parts import Part
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Analyst, Principal, Reader, Require, Room, ServiceDatabase, Submitter, require
+from app.identity.dependencies import Analyst, Capacity, Principal, Reader, Require, ServiceDatabase, Submitter, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.filters import Filters
@@ -83,7 +83,7 @@ class Submission:
 async def submission(
     request: Request,
     principal: Submitter,
-    _room: Room,
+    _capacity: Capacity,
     locate: Locate,
     idempotency_key: Key = None,
 ) -> Submission:

@@ -31,6 +31,7 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import LedgerState, advance
 from app.http.lists import Paging
+from app.identity.store import is_called
 from app.ledger.allotments import add_spending
 from app.persistence.dialect import json_at
 from app.persistence.tables import (
@@ -300,7 +301,7 @@ def page(
     if kind is not None:
         query = query.where(ledger_entries.c.kind == kind)
     if analyst is not None:
-        owners = sa.select(identities.c.id).where((identities.c.name == analyst) | (identities.c.id == analyst))
+        owners = sa.select(identities.c.id).where(is_called(analyst))
         of_jobs, of_sessions = (sa.select(t.c.id).where(t.c.owner_id.in_(owners)) for t in (jobs, sessions))
         query = query.where(_OF_JOB.in_(of_jobs) | _OF_SESSION.in_(of_sessions))
     return [_entry(row) for row in connection.execute(asked.of(query, ledger_entries.c.sequence))]

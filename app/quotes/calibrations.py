@@ -14,7 +14,7 @@ from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Anyone, Calculations, Room
+from app.identity.dependencies import Anyone, Calculations, Capacity
 from purse.wire.base import Delta, Epsilon, Wire
 from purse.wire.outside import Calibration
 
@@ -39,7 +39,7 @@ async def calibrate(
     request: Request,
     calculations: Calculations,
     principal: Anyone,
-    _room: Room,
+    _capacity: Capacity,
     body: Annotated[CalibrationRequest, Depends(JsonBody(CalibrationRequest))],
 ) -> Calibration:
     """Returns the smallest noise with which so many answers are (epsilon, delta)-DP, and the certifying accountant."""

@@ -20,7 +20,7 @@ from app.http.callers import while_connected
 from app.http.errors import invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Anyone, Calculations, Principal, Room, ServiceDatabase, ServiceSettings
+from app.identity.dependencies import Anyone, Calculations, Capacity, Principal, ServiceDatabase, ServiceSettings
 from app.persistence.session import Database
 from app.quotes import requests, service
 from app.quotes.requests import ReadRequest
@@ -50,7 +50,7 @@ async def forecast(
     settings: ServiceSettings,
     calculations: Calculations,
     principal: Anyone,
-    _room: Room,
+    _capacity: Capacity,
     body: Annotated[ForecastRequest, Depends(JsonBody(ForecastRequest))],
 ) -> AccuracyForecast:
     """Runs the method that a quote would name many times on rows of a public twin, with the noise of the dataset's n.

@@ -8,7 +8,7 @@ from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Calculations, Quoter, Room, ServiceDatabase, ServiceSettings
+from app.identity.dependencies import Calculations, Capacity, Quoter, ServiceDatabase, ServiceSettings
 from app.quotes import service
 from app.wire import AnyRequest, Quote
 
@@ -38,7 +38,7 @@ async def quote(
     settings: ServiceSettings,
     calculations: Calculations,
     principal: Quoter,
-    _room: Room,
+    _capacity: Capacity,
     body: Annotated[AnyRequest, Depends(JsonBody(AnyRequest))],
 ) -> Quote:
     """Returns the queries of the job, their noise, and what would remain. Charges nothing and reads no data."""

@@ -17,7 +17,7 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Calculations, Reader, Room, ServiceDatabase, SessionHolder
+from app.identity.dependencies import Calculations, Capacity, Reader, ServiceDatabase, SessionHolder
 from app.ledger.routes import Keys
 from app.persistence.session import Database, new_id
 from app.sessions import receipts, service
@@ -52,7 +52,7 @@ router = strict_router(prefix="/v1", tags=["sessions"])
 async def open_session(
     request: Request,
     principal: SessionHolder,
-    _room: Room,
+    _capacity: Capacity,
     dataset_id: DatasetId,
     body: Annotated[SessionRequest, Depends(JsonBody(SessionRequest))],
     locate: Locate,

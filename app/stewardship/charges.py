@@ -6,7 +6,8 @@ from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.records.chain import Entry
 from accounting.records.events import External
-from accounting.records.outside import Outside, event_to_json
+from accounting.records.outside import event_to_json
+from accounting.records.sessions import SessionPlan
 from app.datasets import store
 from app.datasets.service import described
 from app.datasets.store import DatasetRow
@@ -43,7 +44,7 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
         parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
         for part in parts:
             store.refuse_changed(connection, part)
-        outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
+        outside = SessionPlan.of([asked.event], ledger.neighbors(connection, dataset_id))
         n = sum(part.n for part in store.parts(connection, row))
         unit = ledger.registration(connection, dataset_id).unit
     if outside.misfit(n, unit) is not None:
@@ -97,7 +98,7 @@ def _entered(
         raise ApiError("out_of_range", _BEYOND) from None
 
 
-def _cost(rule: Filter, outside: Outside) -> Cost:
+def _cost(rule: Filter, outside: SessionPlan) -> Cost:
     try:
         return rule.cost(outside)
     except FilterMismatch as error:

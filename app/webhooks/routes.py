@@ -13,7 +13,7 @@ from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import store as identity
 from app.identity.dependencies import Analyst, Principal, ServiceDatabase, ServiceSettings, Submitter
-from app.persistence.tables import identities, webhooks
+from app.persistence.tables import webhooks
 from app.webhooks import delivery, store
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.webhooks import Webhook, WebhookRequest
@@ -57,7 +57,7 @@ def listing(
     analyst: Annotated[Name | None, Query(description="Only webhooks of this analyst, by name or identity id.")] = None,
 ) -> Page[Webhook]:
     """Returns an analyst's own webhooks. Stewards get all, with their addresses cut after the host."""
-    named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
+    named = sa.true() if analyst is None else identity.is_called(analyst)
     with database.read() as connection:
         rows = store.page(connection, asked, _visible(principal), named)
     return asked.page(Page[Webhook], rows, lambda row: _described(row, principal), lambda row: row.id)

@@ -91,7 +91,7 @@ def run(
         if job.checksum not in (None, job.present_checksum):
             return DAMAGED
         with _data(job, payload, scratch, spread) as data:
-            return _run(job.spec, data, on_answer)
+            return compute(job.spec, data, on_answer)
     except BaseException as error:
         return word_of(error)
     finally:
@@ -130,7 +130,8 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
         yield Partitioned(spec.problem, partitions)
 
 
-def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
+def compute(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
+    """Return the output document of the job's solver on the data."""
     means: ReleasedMeans | None = None
     if isinstance(spec.method, Tuning) and isinstance(data, Data):
         coefficients, transcript, means = tuning.run(

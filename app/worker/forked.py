@@ -85,10 +85,10 @@ def _serve(channel: socket.socket) -> None:
     with contextlib.suppress(ConnectionError):  # the command was killed
         channel.sendall(WARM)  # everything else that a price or a job needs is loaded on first use
         load(every=False)
-        fork_for_each(channel, _work)
+        fork_for_each(channel, work)
 
 
-def _work(first: bytes, second: bytes) -> bytes:
+def work(first: bytes, second: bytes) -> bytes:
     """Return the output of an attempt, or a price."""
     if first != _ATTEMPT:
         return calculated(first, second)

@@ -21,7 +21,7 @@ _STOP_TIMEOUT_SECONDS = 10.0  # time within which a healthy attempt reaches its 
 _FETCH_TIMEOUT_SECONDS = 10.0  # time that an output waits for its server to fetch it
 POLL_INTERVAL_SECONDS = 0.05
 _stopped: set[str] = set()
-_leaving = threading.Event()
+leaving = threading.Event()  # set when the worker must hand back its attempts
 _place: list[Place] = []
 
 
@@ -53,7 +53,7 @@ def attempt(payload: str, key: str) -> str:
 
     def obey(_done: int) -> None:
         nonlocal is_handed_back
-        is_handed_back = _leaving.is_set() and key not in _stopped
+        is_handed_back = leaving.is_set() and key not in _stopped
         if is_handed_back or key in _stopped:
             raise Stopped
 
@@ -75,7 +75,7 @@ async def leave(worker: Worker, patience: float) -> None:
         return bool(worker.state.executing_count or worker.state.long_running)
 
     await _while(runs, patience)
-    _leaving.set()
+    leaving.set()
     await _while(runs, _STOP_TIMEOUT_SECONDS)
     await _while(lambda: bool(worker.data), _FETCH_TIMEOUT_SECONDS)
     await worker.close_gracefully(reason="told to stop")

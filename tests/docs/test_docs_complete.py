@@ -103,7 +103,3 @@ def test_every_mechanism_and_method_has_its_proof(name: str) -> None:
     page = DOCS / "proofs" / f"{name}.md"
     assert page.is_file(), f"docs/proofs/{name}.md states and proves the guarantee"
     assert len(page.read_text()) > 500
-
-
-def test_the_names_to_be_proved_are_found() -> None:
-    assert {"gaussian", "poisson_gaussian", "dp_gd", "dp_svrg"} <= set(_proved())

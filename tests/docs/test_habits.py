@@ -21,7 +21,7 @@ def test_every_place_with_an_owner_exists() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_make_target_named_exists(page: str) -> None:
-    named = set(re.findall(r"\bmake ([a-z]+)\b(?=`|\s+#)", (ROOT / page).read_text()))
+    named = set(re.findall(r"\bmake ([a-z]+)\b(?=`|\s+#|$)", (ROOT / page).read_text(), re.MULTILINE))
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert named <= targets
 

@@ -170,4 +170,4 @@ def test_a_payload_that_raises_anything_is_failed(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(forked, "run", stopped)
     monkeypatch.setattr(forked, "quiet", lambda: None)
-    assert forked._work(b"attempt\n", b"{}\n") == FAILED.encode() + b"\n"
+    assert forked.work(b"attempt\n", b"{}\n") == FAILED.encode() + b"\n"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from accounting.privacy import Unit
-from accounting.records.outside import Outside, event_from_json
+from accounting.records.outside import event_from_json
+from accounting.records.sessions import SessionPlan
 from purse.integrations.recording import (
     NotCovered,
     Reservation,
@@ -58,7 +59,7 @@ def test_an_answer_is_covered_if_it_costs_at_most_the_planned_one(
     assert covers(planned, event)
     assert not covers(event, planned)
     for relation in ("zero_out", "replace_one"):
-        costs = [Outside(event_from_json(each), relation) for each in (planned, event)]
+        costs = [SessionPlan.of([event_from_json(each)], relation) for each in (planned, event)]
         allowed, actual = (each.rdp(ORDERS) for each in costs)
         assert (actual <= allowed).all()
 

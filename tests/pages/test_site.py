@@ -15,6 +15,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from playwright.sync_api import Browser, Page
 
+from app.cli.table import COMMANDS
 from tests.support.console import commands, steps
 from tests.support.patience import PATIENCE
 from tests.support.site import listed, search_options
@@ -113,7 +114,7 @@ def test_a_list_has_an_empty_line_before_it(site: Site) -> None:
 @pytest.mark.slow
 def test_the_reference_is_from_code(site: Site) -> None:
     commands, http, python = (site.pages[page.replace(".md", ".html")] for page in sorted(REFERENCE))
-    assert "Count rows by the values of one or more columns" in commands
+    assert {command.words for command in COMMANDS if f"purse {command.words}" not in commands} == set()
     assert "POST /v1/quotes" in http
     assert 'id="jobrequest"' in http
     assert "purse.Client" in python
@@ -124,7 +125,7 @@ def test_the_reference_is_from_code(site: Site) -> None:
 def test_formulas_are_no_markup(site: Site) -> None:
     page = site.pages["methods/objective_perturbation.html"]
     assert "&lt;b, w&gt; / n" in page
-    assert "minimizes Phi over C, and ||w* - x_0|| &lt;= D." in site.pages["proofs/phases.html"]
+    assert "||w* - x_0|| &lt;= D." in site.pages["proofs/phases.html"]
 
 
 @pytest.mark.slow
@@ -137,7 +138,7 @@ def test_the_copy_button_copies_commands_without_prompts_and_outputs(site: Site)
 
 def test_commands_of_a_session_keep_their_here_documents() -> None:
     session = "$ cat > a <<'END'\n{}\nEND\n$ purse budget a\nshare  0 %\n"
-    assert commands(session) == "cat > a <<'END'\n{}\nEND\npurse budget a"
+    assert commands(session).splitlines() == ["cat > a <<'END'", "{}", "END", "purse budget a"]
     assert commands("purse serve\n") == ""
 
 

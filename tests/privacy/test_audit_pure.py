@@ -94,13 +94,13 @@ def test_a_median_has_a_loss_just_below_its_guarantee() -> None:
 
 def test_mutant_exponent_not_halved_is_caught() -> None:
     """Equations (4) and (5) as printed: twice the promise."""
-    with mutated(exponential, "_SCORE_MARGIN", 2.0):
+    with mutated(exponential, "SCORE_MARGIN", 2.0):
         assert 1.9 * EPSILON < median_loss() <= 2 * EPSILON
 
 
 def test_mutant_sensitivity_forgotten_is_caught() -> None:
     """2 b = 1/2: as if a record moved a score by G/n, which is right for add-or-remove neighbors only."""
-    with mutated(InverseSensitivityRun, "_bound", lambda _self, _problem: 0.25):
+    with mutated(InverseSensitivityRun, "score_bound", lambda _self, _problem: 0.25):
         assert median_loss() > 1.9 * EPSILON
 
 
@@ -135,7 +135,7 @@ def test_drawn_choices_have_the_loss_of_the_weights() -> None:
     noise = Noise(SeededBits(3))
     choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
     assert 1.0 < epsilon_lower_bound(choices[0], choices[1], 0.0) <= 2.0
-    with mutated(exponential, "_SCORE_MARGIN", 2.0):
+    with mutated(exponential, "SCORE_MARGIN", 2.0):
         choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
         assert epsilon_lower_bound(choices[0], choices[1], 0.0) > 2.0
 
@@ -186,9 +186,13 @@ def half_noise(lattice: Lattice, value: Array, noise: Noise) -> Array:
     return (steps + np.rint(noise.rounded_laplace(len(value), lattice.std / lattice.spacing) / 2)) * lattice.spacing
 
 
+BOUNDS = OutputPerturbationRun.bounds
+
+
 def l2_bound(method: OutputPerturbationRun, problem: Problem) -> Bounds:
     """Return a mutant's bounds, in which the factor sqrt(d) of the l1 sensitivity is forgotten."""
-    return {"minimizer": (method._piece(problem).sensitivity() / 2, problem.d)}
+    bound, size = BOUNDS(method, problem)["minimizer"]
+    return {"minimizer": (bound / math.sqrt(problem.d), size)}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from solvers.full_frame import FullFrame
 from solvers.problem import Problem
 from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights, PoissonWeights
 from tests.support.coupled import complaints_of_each
+from tests.support.mutants import used_before_noise, with_bound_divided
 from tests.support.operations import operations
 from tests.support.seeded import SeededBits
 from tests.support.tables import coded_counts, problem_of, quoted
@@ -436,23 +437,12 @@ def test_the_weights_of_counts_bound_scores_without_the_cut_and_not_without_the_
 def test_an_answer_that_is_used_before_it_is_noised_is_caught(
     query: str, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = Meter.answer
-
-    def unhidden(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        noisy = answer(meter, planned, value, bound)
-        return value if planned.name == query else noisy
-
-    monkeypatch.setattr(Meter, "answer", unhidden)
+    monkeypatch.setattr(Meter, "answer", used_before_noise(query))
     assert any(word in each for each in complaints(family) for word in LEAKED)
 
 
 @pytest.mark.parametrize("query", ["step_8", "gradient", "curvature", "squared_scores", "second_moments", "residual"])
 def test_a_bound_that_is_too_small_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the bound of one answer."""
-    answer = Meter.answer
-
-    def forgotten(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        return answer(meter, planned, value, bound / 10 if planned.name == query else bound)
-
-    monkeypatch.setattr(Meter, "answer", forgotten)
+    monkeypatch.setattr(Meter, "answer", with_bound_divided(query, 10))
     assert f"{query}: {MOVED}" in complaints("linear")

@@ -34,7 +34,7 @@ from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from tests.support.audit import Attack, source, violates
-from tests.support.insides import data_of, meter_of
+from tests.support.insides import data_of, meter_of, problem_of
 from tests.support.mutants import half_noise, mutated
 
 PROMISE = Privacy(20.0, 1e-5)  # mu* = 3.4, where 1,500 runs tell mu to a fifth
@@ -149,7 +149,7 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
 def _with_previous_iterate(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
     """Return the last iterate, with the previous iterate in its unused second coordinate."""
     data, meter = data_of(oracle), meter_of(oracle)
-    problem: Problem = oracle._problem
+    problem: Problem = problem_of(oracle)
     planned = meter.take(query, LastIterate)
     w = previous = problem.start
     for _ in range(steps):
@@ -211,7 +211,7 @@ def _last_side(w: float, radius: float, spacing: float) -> int:
 def _rounded_gradients(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
     """T6 claimed for gradients rounded to a lattice: the form without a proof."""
     data, meter = data_of(oracle), meter_of(oracle)
-    problem: Problem = oracle._problem
+    problem: Problem = problem_of(oracle)
     w, planned = problem.start, meter.take(query, LastIterate)
     for _ in range(steps):
         exact = gradient_sum(data, slice(0, problem.n), w) / problem.n

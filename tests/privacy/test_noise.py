@@ -18,7 +18,7 @@ from accounting.errors import OutOfRange
 from accounting.noise import batch_sizes
 from accounting.noise.batches import poisson_batches, poisson_rows, slots
 from accounting.noise.draws import ordered_rows, uniform_indices
-from accounting.noise.source import _GAUSSIAN, Noise
+from accounting.noise.source import Noise, Tails
 from tests.support.seeded import ScriptedBits, SeededBits
 
 SCALE = 2.0**24 * 1.37
@@ -95,6 +95,12 @@ def _expect(word: int, further_words: list[int], zeros: int, mantissa: int) -> N
     assert noise_value > 0
 
 
+def decided(bits: ScriptedBits | SeededBits, zeros: int, mantissa: int) -> float:
+    """Return the exact decision of one positive draw at SCALE."""
+    bits_of_tail = np.array([zeros], dtype=np.uint64), np.array([mantissa], dtype=np.uint64)
+    return Noise(bits).decide(Tails(np.zeros(1), np.zeros(1, dtype=bool), *bits_of_tail), 0, SCALE)
+
+
 def test_fast_and_exact_paths_agree_near_cell_boundaries() -> None:
     """The exact decision of 400 draws and what the fast path says of those it does decide."""
     noise = Noise(SeededBits(6))
@@ -104,7 +110,7 @@ def test_fast_and_exact_paths_agree_near_cell_boundaries() -> None:
     zeros, mantissa = table[(words & np.uint64(2047)).astype(int)], (words >> np.uint64(11)) & np.uint64((1 << 52) - 1)
     ordinary = np.flatnonzero(zeros < 11)
     for j in ordinary:
-        exact = Noise(SeededBits(9))._decide(_GAUSSIAN, int(zeros[j]), int(mantissa[j]), SCALE)
+        exact = decided(SeededBits(9), int(zeros[j]), int(mantissa[j]))
         assert abs(fast[j]) in (exact, exact + 1, exact - 1)
         with mpmath.workdps(40):
             u = mpmath.ldexp((1 << 52) + int(mantissa[j]), -(int(zeros[j]) + 54))
@@ -123,12 +129,12 @@ def test_the_exact_decision_near_boundaries() -> None:
             below = int(mpmath.floor(scaled))
         for numerator, expected in ((below - 1, cell + 1), (below + 1, cell)):
             if (1 << 52) <= numerator < (1 << 53):
-                assert Noise(SeededBits(0))._decide(_GAUSSIAN, zeros, numerator - (1 << 52), SCALE) == expected
+                assert decided(SeededBits(0), zeros, numerator - (1 << 52)) == expected
         # straddling: the next 64 bits decide; all ones lies above the boundary, all zeros below it
         fraction = mpmath.ldexp(scaled - below, 64)
         if 2 < fraction < 2**64 - 2:
-            assert Noise(ScriptedBits([0]))._decide(_GAUSSIAN, zeros, below - (1 << 52), SCALE) == cell + 1
-            assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(_GAUSSIAN, zeros, below - (1 << 52), SCALE) == cell
+            assert decided(ScriptedBits([0]), zeros, below - (1 << 52)) == cell + 1
+            assert decided(ScriptedBits([(1 << 64) - 1]), zeros, below - (1 << 52)) == cell
 
 
 def test_coarse_lattices_have_the_exact_cell_probabilities() -> None:

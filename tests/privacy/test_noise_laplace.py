@@ -93,6 +93,11 @@ def test_the_fast_path_agrees_with_fifty_digits() -> None:
             assert abs(fast) == mpmath.nint(cell(int(zeros[j]), int(mantissa[j])))
 
 
+def decided(bits: ScriptedBits | SeededBits, zeros: int, numerator: int) -> float:
+    """Return the exact decision of one positive draw at SCALE."""
+    return Noise(bits)._decide(_LAPLACE, zeros, numerator & _MANTISSA, SCALE)
+
+
 def test_the_exact_decision_near_boundaries() -> None:
     """At a cell boundary h the draw is below h for U just above P(Y > h) and above h for U just below it."""
     checked = 0
@@ -105,11 +110,11 @@ def test_the_exact_decision_near_boundaries() -> None:
             fraction = mpmath.ldexp(scaled - below, 64)
         for numerator, expected in ((below - 1, place + 1), (below + 1, place)):
             if (1 << 52) <= numerator < (1 << 53):
-                assert Noise(SeededBits(0))._decide(_LAPLACE, zeros, numerator & _MANTISSA, SCALE) == expected
+                assert decided(SeededBits(0), zeros, numerator) == expected
                 checked += 1
         if 2 < fraction < 2**64 - 2:
-            assert Noise(ScriptedBits([0]))._decide(_LAPLACE, zeros, below & _MANTISSA, SCALE) == place + 1
-            assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(_LAPLACE, zeros, below & _MANTISSA, SCALE) == place
+            assert decided(ScriptedBits([0]), zeros, below) == place + 1
+            assert decided(ScriptedBits([(1 << 64) - 1]), zeros, below) == place
     assert checked >= 8
 
 

@@ -189,7 +189,7 @@ def test_sums_of_ranges_and_batches_do_not_depend_on_the_partitions() -> None:
 def test_a_batch_of_many_rows_is_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row has its own draw, so pieces are independent; about as many rows are drawn as in one piece."""
     expected = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
-    monkeypatch.setattr(batches, "_MOST_ROWS_AT_ONCE", 128)
+    monkeypatch.setattr(batches, "MOST_ROWS_AT_ONCE", 128)
     drawn = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
     assert (np.diff(drawn) > 0).all()
     assert 0 <= drawn[0] < drawn[-1] < 1000

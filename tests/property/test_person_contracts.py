@@ -1,7 +1,7 @@
 """Contracts of every method where a record is a person: no value moves by more than its bound if all rows of one do."""
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,36 +13,19 @@ from solvers import plan
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.errors import Unsuitable
-from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
+from solvers.methods import DpGd, Method
 from solvers.preparation import Declared
 from solvers.solve import run
-from solvers.statistics import AnyStatistic, Counts, Profile
+from solvers.statistics import AnyStatistic
 from tests.support.coupled import complaints_of_each
-from tests.support.members import DEFAULT_METHODS, PROMISES, WIDE_LIMIT
+from tests.support.members import DEFAULT_METHODS, PROMISES, STATISTICS, every_method
 from tests.support.persons import FIRST, FULL, MINE, NONE, PROBLEMS, K, N, row_at_bound, rows
 from tests.support.seeded import SeededBits
-
-STATISTICS: list[Any] = [
-    Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
-    for kind in get_args(AnyStatistic)
-]
-SHORT_MIRROR_DESCENT = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers of the same kind
-METHODS = [
-    *(SHORT_MIRROR_DESCENT if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
-    *STATISTICS,
-    DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
-    DpSvrg(batch=40, form="centred"),
-    WIDE_LIMIT,
-]
-NAMES = [
-    "adaptive_gd-wide" if method is WIDE_LIMIT else f"{method.name}-{getattr(method, 'form', '')}".strip("-")
-    for method in METHODS
-]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+@every_method
 def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound(
     method: Method | AnyStatistic, relation: Relation
 ) -> None:
@@ -73,7 +56,7 @@ def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+@every_method
 def test_persons_of_one_row_each_have_the_same_result_as_rows(method: Method | AnyStatistic) -> None:
     """Results are equal except for statistics, whose means of persons include the share of places with a row."""
     for problem in (PROBLEMS[0], PROBLEMS[3], PROBLEMS[-3]):

@@ -50,7 +50,7 @@ def test_a_batch_s_bound_for_one_row_of_a_person_is_caught(
 ) -> None:
     """The mutant's bound lacks the factor 1/k: its noise covers one row of a person."""
     assert violations(method) == []
-    monkeypatch.setattr(bounds, "_long_rows", lambda _: 1 / K)
+    monkeypatch.setattr(bounds, "long_rows", lambda _: 1 / K)
     assert violations(method)
 
 

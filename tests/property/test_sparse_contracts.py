@@ -1,7 +1,7 @@
 """Every method and statistic on sparse rows of declared columns, and on singles: within its bounds, and as on dense."""
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ from solvers.data_access.data import Data
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Softmax, Squared
-from solvers.methods import DpSvrg, Method, NoisyMirrorDescent
+from solvers.methods import Method
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Quote, run
-from solvers.statistics import AnyStatistic, Counts, Profile
+from solvers.statistics import AnyStatistic
 from tests.support.coupled import MakeData, complaints_of_each
-from tests.support.members import DEFAULT_METHODS, PROMISES, WIDE_LIMIT
+from tests.support.members import ANSWERING, PROMISES, every_method
 from tests.support.seeded import SeededBits
 
 N = 400
@@ -40,23 +40,6 @@ PROBLEMS += [
     for loss in (Squared(), Hinge())
     for domain in (Free(), LinfBall(1.0))
 ]
-SHORT_MIRROR_DESCENT = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers of the same kind
-STATISTICS: list[Any] = [
-    Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
-    for kind in get_args(AnyStatistic)
-]
-METHODS = [
-    *(SHORT_MIRROR_DESCENT if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
-    *STATISTICS,
-    DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
-    DpSvrg(batch=40, form="centred"),
-    WIDE_LIMIT,
-]
-NAMES = [
-    "adaptive_gd-wide" if method is WIDE_LIMIT else f"{method.name}-{getattr(method, 'form', '')}".strip("-")
-    for method in METHODS
-]
-every = pytest.mark.parametrize("method", METHODS, ids=NAMES)
 
 
 def rows(problem: Problem) -> tuple[Vector, Vector]:
@@ -115,7 +98,7 @@ def quotes(method: Method | AnyStatistic) -> list[Quote]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", [sparse, singles])
-@every
+@every_method
 def test_replacing_a_record_moves_no_value_by_more_than_its_bound(
     method: Method | AnyStatistic, storage: MakeData
 ) -> None:
@@ -134,7 +117,7 @@ def test_replacing_a_record_moves_no_value_by_more_than_its_bound(
 
 
 @pytest.mark.slow
-@every
+@every_method
 def test_results_of_sparse_and_dense_rows_are_equal_up_to_rounding(method: Method | AnyStatistic) -> None:
     """With the same noise, only the order of additions differs; rounding is far below the noise."""
     for quote in quotes(method):
@@ -152,5 +135,5 @@ def test_results_of_sparse_and_dense_rows_are_equal_up_to_rounding(method: Metho
 
 
 def test_every_statistic_and_method_is_here() -> None:
-    assert {type(method) for method in METHODS} == {*get_args(Method), *get_args(AnyStatistic)}
+    assert {type(method) for method in ANSWERING} == {*get_args(Method), *get_args(AnyStatistic)}
     assert Privacy(1.0, 1e-6) in PROMISES

@@ -176,7 +176,6 @@ ADDITIONS = {
         files={},
         lines=(("app/datasets/routes.py", "", ROUTE),),
         remaining_lines=(
-            line_after("tests/support/access.py", "\nRULES = {\n", f"    {tuple(NAME.split())}: ALL,\n"),
             line_after("docs/http.md", TABLE_OF_THREE, f"| `{NAME}` | any role | number of columns |\n"),
             line_after("docs/commands.md", TABLE_OF_TWO, f"| `{NAME}` | `purse datasets` |\n"),
             line_after(EXPENSIVE, READS, f'        {tuple(NAME.split())}: _get(f"/v1/datasets/{{wide}}/width"),\n'),

@@ -259,7 +259,7 @@ def test_a_ledger_whose_opening_dataset_is_missing_is_refused(tmp_path: Path) ->
 def test_a_server_that_finds_it_writes_nothing_any_more_and_says_so(tmp_path: Path, make_service: MakeService) -> None:
     with make_service(tmp_path / "home") as service:
         dataset = service.upload().json()["id"]
-        services._stop_spending(service.database, f"{dataset}: the chain breaks at entry 1")
+        services.stop_spending(service.database, f"{dataset}: the chain breaks at entry 1")
         refused = service.call("steward", "POST", "/v1/tokens", json={"name": "ada", "role": "analyst"})
         assert (refused.status_code, refused.json()["code"]) == (503, "database_unavailable")
         until(lambda: "ledgers" in service.client.get("/health/ready").text)

@@ -112,7 +112,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
     job = world.submit(dataset).id
     waits = [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
     with monkeypatch.context() as patch:
-        patch.setattr(execute, "_run", _no_room)
+        patch.setattr(execute, "compute", _no_room)
         for attempt, wait in enumerate(waits, start=1):
             dispatcher.step()
             assert engine.submitted[-1] == (job, attempt)
@@ -148,7 +148,7 @@ def test_an_attempt_without_memory_is_a_failure_like_any_other(
     world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
     job = world.submit(world.dataset()).id
-    monkeypatch.setattr(execute, "_run", no_memory)
+    monkeypatch.setattr(execute, "compute", no_memory)
     dispatcher.step()
     run_out(world, dispatcher)
     assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "job_failed", 1)
@@ -164,7 +164,7 @@ def test_a_job_without_space_does_not_delay_others(tmp_path: Path, monkeypatch: 
     dataset = world.dataset()
     large = world.submit(dataset).id
     with monkeypatch.context() as patch:
-        patch.setattr(execute, "_run", _no_room)
+        patch.setattr(execute, "compute", _no_room)
         dispatcher.step()
         finish_attempts(dispatcher)
     small = world.submit(dataset).id
@@ -182,7 +182,7 @@ def test_a_job_without_room_is_seen_by_a_monitor(service: Service, monkeypatch: 
     dataset = service.dataset()
     assert "purse_jobs_without_room 0.0" in service.call("auditor", "GET", "/metrics").text
     with monkeypatch.context() as patch:
-        patch.setattr(execute, "_run", _no_room)
+        patch.setattr(execute, "compute", _no_room)
         service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
         # Its pause is short on the test's clock: a later request may find the job in its next attempt.
         until(lambda: "purse_jobs_without_room 1.0" in service.call("auditor", "GET", "/metrics").text)

@@ -41,7 +41,7 @@ def _named(value: object) -> str:
 def test_every_route_is_public_by_name_or_has_a_rule() -> None:
     """A new route fails here until its roles are decided."""
     declared = {(method, route.path) for method, route in EVERY}
-    assert declared == PUBLIC | set(RULES), "tests/support/access.py needs the roles of each route in RULES"
+    assert declared == PUBLIC | set(RULES), "docs/http.md needs a row with the roles of each route"
 
 
 def test_every_route_refuses_unknown_parameters() -> None:

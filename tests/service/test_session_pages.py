@@ -26,7 +26,7 @@ def test_a_session_is_listed_shown_and_closed_by_its_analyst(shared: Service) ->
     assert [part in list_page for part in (session, "small &lt;network&gt;", "5 of 12", "Open")] == [True] * 4
     assert session not in visit(shared, analyst, f"/pages/sessions?dataset={shared.dataset()}").text
     page = visit(shared, analyst, f"/pages/sessions/{session}").text
-    assert ["multiplier 40" in page, "Closing refunds the answers" in page] == [True, True]
+    assert ["multiplier 40" in page, "refunds nothing" in page, f"{session}/close" in page] == [True, False, True]
     assert visit(shared, analyst, f"/pages/sessions/{session}/close", "POST").status_code == 303
     closed_page = visit(shared, analyst, f"/pages/sessions/{session}").text
     assert ["Closed" in closed_page, "Close the session" in closed_page, f"{session}/receipt" in closed_page] == [

@@ -50,6 +50,11 @@ def meter_of(oracle: Any) -> Any:
     return oracle._meter
 
 
+def problem_of(oracle: Any) -> Any:
+    """Return the problem that an oracle answers for."""
+    return oracle._problem
+
+
 def replace_meter(oracle: Any, meter: Any) -> None:
     """Put another meter behind an oracle."""
     oracle._meter = meter

@@ -2,10 +2,13 @@
 
 from typing import Any, get_args
 
+import pytest
+
 from accounting import Privacy
 from solvers.losses import Huber, HuberHinge, Loss, Power, Quantile, Squared
 from solvers.losses.one_margin import OneMargin
-from solvers.methods import AdaptiveGd, DpGd, Method
+from solvers.methods import AdaptiveGd, DpGd, DpSvrg, Method, NoisyMirrorDescent
+from solvers.statistics import AnyStatistic, Counts, Profile
 
 
 def every(union: Any, *given: Any) -> list[Any]:
@@ -35,3 +38,23 @@ LOSSES: list[OneMargin] = [
 PROMISES = [Privacy(1.0, 1e-6), Privacy(1.0)]
 DEFAULT_METHODS = [*(kind() for kind in get_args(Method)), DpGd(release="last"), DpGd(release="random")]
 WIDE_LIMIT = AdaptiveGd(steps=40, slope_limit=4.0)  # for classes, some gradients then have the largest slope limit
+STATISTICS: list[Any] = [
+    Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
+    for kind in get_args(AnyStatistic)
+]
+_SHORT_MIRROR_DESCENT = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers of the same kind
+ANSWERING: list[Any] = [
+    *(_SHORT_MIRROR_DESCENT if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
+    *STATISTICS,
+    DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
+    DpSvrg(batch=40, form="centred"),
+    WIDE_LIMIT,
+]
+"""Every method and statistic, and other forms of some, whose answers contract tests compare with their bounds."""
+every_method = pytest.mark.parametrize(
+    "method",
+    ANSWERING,
+    ids=lambda method: (
+        "adaptive_gd-wide" if method is WIDE_LIMIT else f"{method.name}-{getattr(method, 'form', '')}".strip("-")
+    ),
+)

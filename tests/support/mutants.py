@@ -6,19 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from accounting.calibration import _calibrate
+from accounting.calibration import plan_of_least_noise
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
+from accounting.plan import PlannedQuery
+from solvers.data_access.meter import Meter
 
 
 @contextmanager
 def new_calibrations() -> Iterator[None]:
     """Calibrate every plan anew, and forget these plans at the end."""
-    _calibrate.cache_clear()
+    plan_of_least_noise.cache_clear()
     try:
         yield
     finally:
-        _calibrate.cache_clear()
+        plan_of_least_noise.cache_clear()
 
 
 @contextmanager
@@ -38,3 +40,24 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
         noise.rounded_gaussian(len(value), lattice.std / lattice.spacing) / 2
     )
     return steps * lattice.spacing
+
+
+def used_before_noise(query: str) -> Callable[[Meter, PlannedQuery, Any, float], Any]:
+    """Return a mutant of `Meter.answer` that pays for an answer and returns its exact value instead."""
+    answer = Meter.answer
+
+    def exact(meter: Meter, planned: PlannedQuery, value: Any, bound: float) -> Any:
+        noisy = answer(meter, planned, value, bound)
+        return value if planned.name == query else noisy
+
+    return exact
+
+
+def with_bound_divided(query: str, divisor: float) -> Callable[[Meter, PlannedQuery, Any, float], Any]:
+    """Return a mutant of `Meter.answer` that makes noise for a part of the bound of one answer."""
+    answer = Meter.answer
+
+    def forgotten(meter: Meter, planned: PlannedQuery, value: Any, bound: float) -> Any:
+        return answer(meter, planned, value, bound / divisor if planned.name == query else bound)
+
+    return forgotten

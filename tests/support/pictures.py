@@ -1,4 +1,4 @@
-"""Pictures of docs/concepts.md, computed with the product's own arithmetic.
+"""Pictures of docs/concepts.md that are computed with the product's own arithmetic; request.svg is drawn by hand.
 
 python -m tests.support.pictures     # writes docs/pictures/*.svg
 
@@ -6,7 +6,6 @@ The files are small, and equal figures give equal bytes. Grey text is readable o
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 from accounting.calibration import calibrate
@@ -107,36 +106,7 @@ def budget() -> str:
     return drawing(_WIDTH, _HEIGHT, parts)
 
 
-def request() -> str:
-    """Draw the path of a request, with the one step that reads the data."""
-    steps = (
-        ("Quote", "price and noise,", "from public facts", _GREY),
-        ("Charge", "entry in the ledger,", "before any access", _GREEN),
-        ("Run", "reads the data and", "adds the noise", _ORANGE),
-        ("Release", "result, and", "signed receipt", _BLUE),
-    )
-    parts, width, gap = [], 125, 30
-    for i, (name, first, second, color) in enumerate(steps):
-        x = 15 + i * (width + gap)
-        parts.append(line(_box(x, 30, width, 74), color, 2))
-        parts += [text(x + 10, 52, name, color), text(x + 10, 74, first), text(x + 10, 92, second)]
-        if i:
-            parts.append(line([(x - gap + 4, 67), (x - 6, 67), (x - 12, 62), (x - 6, 67), (x - 12, 72)], _GREY, 1.5))
-    stopped, free = 15 + width + gap + width / 2, 15 + 3 * (width + gap)
-    parts += [
-        line([(stopped, 104), (stopped, 126)], _GREY, 1, "3 3"),
-        text(stopped - 60, 142, "refused if the budget is too small"),
-        text(free - 110, 142, "everything computed from it is free"),
-        line([(free + width / 2, 104), (free + width / 2, 126)], _GREY, 1, "3 3"),
-    ]
-    return drawing(640, 156, parts)
-
-
-def _box(x: float, y: float, width: float, height: float) -> Sequence[tuple[float, float]]:
-    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
-
-
-PICTURES = {"noise": noise, "budget": budget, "request": request}
+PICTURES = {"noise": noise, "budget": budget}
 
 
 def main() -> None:

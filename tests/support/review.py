@@ -1,12 +1,16 @@
-"""Find the files that each privacy guarantee depends on, and write docs/reviewing.md.
+"""Find the files that each privacy guarantee depends on, and update the tables of docs/reviewing.md.
 
+What to check in a file, and the modules outside the lists, are written by hand in these tables.
 A method depends on its run, its oracle and the mechanisms of its queries. A file depends on the modules from which it
 imports names; a name that a package re-exports is followed to the file that defines it.
-`python -m tests.support.review` writes the page, docs/threat-tests.md and the generated part of docs/methods.
+`python -m tests.support.review` updates the page and the generated part of docs/methods.
 """
 
 import ast
+import re
 from functools import cache
+from graphlib import TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,12 +34,13 @@ from solvers.methods.run import (
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from solvers.statistics import AnyCounting
-from tests.support import methods, threats
-from tests.support.guarantees import ANSWER, ASIDE, COMPOSITION, LEDGER, NEIGHBORS, SPECIAL
+from tests.support import methods
 from tests.support.size import Module
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
+_ROW = re.compile(r"^\| \[(\S+)\.py\]\(\S+\) \| (\d+) \| (.+) \|$", re.MULTILINE)
+_FIXED = "### Tunings and published forms"  # from this heading on, the files are chosen by hand
 FLOORS = ("accounting", "solvers")
 MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2330
 ORACLES: dict[type[Any], str] = {
@@ -66,6 +71,30 @@ FRAME = (
     "solvers.data_access.meter",
     "solvers.data_access.data",
 )
+
+
+@cache
+def stated() -> dict[str, str]:
+    """Return what to check in each module of the page's tables."""
+    return {path.replace("/", "."): check for path, _, check in _ROW.findall(PAGE.read_text())}
+
+
+@cache
+def aside() -> dict[str, str]:
+    """Return the modules that the tables leave out, and why a guarantee does not depend on them."""
+    return dict(re.findall(r"^\| `([a-z_.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
+
+
+def _reading_order(text: str) -> list[str]:
+    """Return the modules of some tables in one order, which is that of each table."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for table in text.split("\n\n"):
+        modules = [path.replace("/", ".") for path, _, _ in _ROW.findall(table)]
+        for module in modules:
+            order.add(module)
+        for first, second in pairwise(modules):
+            order.add(second, first)
+    return list(order.static_order())
 
 
 @cache
@@ -109,14 +138,14 @@ def rests_on(module: str) -> set[str]:
 
 
 def slice_of(roots: set[str]) -> set[str]:
-    """Return the modules on which these depend, with themselves, without packages, other mechanisms and ASIDE."""
+    """Return these modules and those on which they depend, without packages, other mechanisms and `aside`."""
     modules: set[str] = set()
     todo = list(roots)
     while todo:
         module = todo.pop()
         file = _file(module)
         assert file is not None, module
-        is_skipped = file.name == "__init__.py" or module.startswith(tuple(ASIDE))
+        is_skipped = file.name == "__init__.py" or module.startswith(tuple(aside()))
         is_other_mechanism = module.startswith("accounting.mechanisms.") and module not in roots
         if module not in modules and not is_skipped and not is_other_mechanism:
             modules.add(module)
@@ -181,37 +210,27 @@ def slices() -> dict[str, set[str]]:
 
 
 def page() -> str:
-    """Return the text of docs/reviewing.md."""
-    every = slices()
-    core = [module for module in ANSWER if all(module in modules for modules in every.values())]
+    """Return the text of docs/reviewing.md with the tables that follow from the code."""
+    text, every = PAGE.read_text(), slices()
+    order = _reading_order(text.partition(_FIXED)[0])
+    core = [module for module in order if all(module in modules for modules in every.values())]
     assert set(FRAME) <= set(core)
-    sections = [_INTRODUCTION, *_table(core, ANSWER)]
+    text = _with_table(text, "Core", core)
     for base, title in _TITLES.items():
-        sections += _group(title, {name: every[name] for name in sorted(every) if _base_of(name) == base}, set(core))
+        group = _group({name: every[name] for name in sorted(every) if _base_of(name) == base}, core, order)
+        text = re.sub(rf"(?ms)^### {title}\n.*?(?=^#)", "\n".join([f"### {title}", "", *group, ""]), text)
     standardised = slice_of({"solvers.preparation.private", ORACLES[StandardisedRun], "accounting.mechanisms.gaussian"})
     statistics = {member.__module__ for member in get_args(AnyCounting) if issubclass(member, CountingRun)}
     counted = slice_of({*statistics, ORACLES[CountingRun]})
     tabled = slice_of({RegressionTableRun.__module__, ORACLES[WeightedRun]})
-    prepared = [module for module in ANSWER if module in standardised and module not in core]
-    counting = [module for module in ANSWER if module in counted and module not in {*core, *prepared}]
-    table = [module for module in ANSWER if module in tabled and module not in {*core, *prepared}]
-    sections += [_PREPARATION, *_table(prepared, ANSWER), _STATISTICS, *_table(counting, ANSWER)]
-    sections += [_REGRESSION_TABLES, *_table(table, ANSWER)]
-    for introduction, files in (
-        (_SPECIAL, SPECIAL),
-        (_COMPOSITION, COMPOSITION),
-        (_LEDGER, LEDGER),
-        (_NEIGHBORS, NEIGHBORS),
+    prepared = standardised - set(core)
+    for title, modules in (
+        ("Private standardization", prepared),
+        ("Statistics", counted - prepared - set(core)),
+        ("Regression tables", tabled - prepared - set(core)),
     ):
-        sections += [introduction, *_table(list(files), files)]
-    sections += [
-        _ASIDE,
-        "| module | reason |",
-        "| --- | --- |",
-        *(f"| `{m}` | {why} |" for m, why in ASIDE.items()),
-        "",
-    ]
-    return "\n".join(sections)
+        text = _with_table(text, title, [module for module in order if module in modules])
+    return _ROW.sub(lambda row: _row(row[1].replace("/", "."), row[3]), text)
 
 
 def _base(run: Any) -> type[Any]:
@@ -223,33 +242,40 @@ def _base_of(method: str) -> type[Any]:
     return next(_base(_runs(m)[0][0]) for m in get_args(Method) if m.__dataclass_fields__["name"].default == method)
 
 
-def _group(title: str, every: dict[str, set[str]], core: set[str]) -> list[str]:
+def _group(every: dict[str, set[str]], core: list[str], order: list[str]) -> list[str]:
     """Return the tables of methods with one oracle: their common modules besides the core, then those of each."""
-    common = [
-        module for module in ANSWER if all(module in modules for modules in every.values()) and module not in core
-    ]
-    if len(every) == 1:
-        common = []
-    text = [f"### {title}", ""]
+    shared = set.intersection(*every.values()) if len(every) > 1 else set()
+    common = [module for module in order if module in shared and module not in core]
+    text = []
     if common:
-        text += ["All methods of this group need these files in addition to the core.", "", *_table(common, ANSWER)]
+        text += ["All methods of this group need these files in addition to the core.", "", *_table(common), ""]
     for name, modules in every.items():
-        own = [module for module in ANSWER if module in modules and module not in {*core, *common}]
-        assert modules == {*core, *common, *own}, name
-        text += [f"**`{name}`** ([proof](proofs/{name}.md), {lines(modules)} lines with the core)", ""]
-        text += _table(own, ANSWER)
+        own = [module for module in order if module in modules and module not in {*core, *common}]
+        assert modules == {*core, *common, *own}, (name, "add a row for each to a table of the method's group")
+        text += [
+            f"**`{name}`** ([proof](proofs/{name}.md), {lines(modules)} lines with the core)",
+            "",
+            *_table(own),
+            "",
+        ]
     return text
 
 
-def _table(modules: list[str], checks: dict[str, str]) -> list[str]:
-    rows = [f"| [{_path(m)}](../{_path(m)}) | {lines({m})} | {checks[m]} |" for m in modules]
-    return ["| file | lines | what to check |", "| --- | ---: | --- |", *rows, ""]
+def _with_table(text: str, title: str, modules: list[str]) -> str:
+    """Return the page with another table in one of its sections."""
+    head, _, section = text.partition(f"\n### {title}\n")
+    introduction, _, table = section.partition("\n| file ")
+    _, _, remainder = table.partition("\n\n")
+    return "\n".join([head, f"### {title}", introduction, *_table(modules), "", remainder])
 
 
-def _path(module: str) -> str:
-    file = _file(module)
-    assert file is not None
-    return str(file.relative_to(ROOT))
+def _table(modules: list[str]) -> list[str]:
+    return ["| file | lines | what to check |", "| --- | ---: | --- |", *(_row(m, stated()[m]) for m in modules)]
+
+
+def _row(module: str, check: str) -> str:
+    path = f"{module.replace('.', '/')}.py"
+    return f"| [{path}](../{path}) | {Module(ROOT / path).code_lines} | {check} |"
 
 
 _TITLES = {
@@ -260,86 +286,7 @@ _TITLES = {
     StandardisedRun: "Methods with private standardization of their own",
 }
 
-_INTRODUCTION = """# Review guide
-
-After reading this page you know which files each privacy guarantee depends on, in which order to
-read them, and what to check in each. The guarantees are:
-
-1. [One answer is private.](#one-answer-is-private)
-2. [Answers compose to epsilon.](#answers-compose-to-epsilon)
-3. [The ledger never exceeds the budget.](#the-ledger-never-exceeds-the-budget)
-4. [A file's neighbors stay neighbors.](#a-files-neighbors-stay-neighbors)
-
-Read the [specification](spec/README.md) first, and each file beside its [proof](proofs).
-`python -m tests.support.review` writes this page. For the first guarantee, the imports determine
-the files. Lines are lines of code, without blank lines, comments and docstrings.
-
-## One answer is private
-
-The law of an answer changes little if a record changes. Read the core once, because every method
-needs it. Then read the files that a method adds.
-
-### Core
-"""
-
-_PREPARATION = """### Private standardization
-
-By default, every method except `adaptive_gd` runs on rows standardized by private moments
-([proof](proofs/preparation.md)). `run` in `solvers/solve.py` connects both steps. In addition to
-the core, read these files.
-"""
-
-_STATISTICS = """### Statistics
-
-These files are for counts, means, quantiles, covariances, profiles and evaluations. Read them after
-the core and private standardization, beside the proofs of
-[standardization](proofs/standardisation.md), [statistics](proofs/statistics.md) and
-[evaluations](proofs/evaluation.md).
-"""
-
-_REGRESSION_TABLES = """### Regression tables
-
-These files are for regression tables. Read them after the core and private standardization, beside
-the proof of [regression tables](proofs/regression_table.md). Estimates and intervals are computed
-from the answers alone.
-"""
-
-_SPECIAL = """### Tunings and published forms
-
-Tunings train several models and release one of them ([proof](proofs/tunings.md)). The published form
-of `dp_svrg` draws batches without replacement ([proof](proofs/svrg_step.md)).
-"""
-
-_COMPOSITION = """## Answers compose to epsilon
-
-All answers of one job together are (epsilon, delta)-DP for the stated epsilon. Accountants certify
-this value, and a receipt contains all that is needed to compute it again. Read these files beside
-the proofs of the mechanisms.
-"""
-
-_LEDGER = """## The ledger never exceeds the budget
-
-All jobs on a dataset together stay within its budget, also if jobs run at the same time, fail or
-are chosen adaptively. Read these files beside the proofs of the [filters](proofs/filter.md) and
-[allotments](proofs/allotments.md), and the decision on the
-[job engine](decisions/0004-job-engine.md).
-"""
-
-_NEIGHBORS = """## A file's neighbors stay neighbors
-
-If two files differ in one record, the stored datasets must differ in this record only. Otherwise
-the guarantees above do not apply to the file. Read these files beside the proofs of
-[encoding](proofs/encoding.md) and [persons](proofs/persons.md). Stored records enter a job through
-`Data.coded`.
-"""
-
-_ASIDE = """## Modules outside the lists
-
-The tables of the first guarantee do not include these modules.
-"""
-
 
 if __name__ == "__main__":
     PAGE.write_text(page())
     methods.write()
-    threats.PAGE.write_text(threats.page())

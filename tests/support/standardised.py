@@ -14,6 +14,7 @@ from solvers.frame import Frame
 from solvers.losses import Loss, Quantile, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
 from solvers.methods.standardised.adaptive_gd import SUPPORTED_LOSSES
+from tests.support.insides import problem_of
 from tests.support.members import every
 
 Vector = NDArray[np.float64]
@@ -44,7 +45,7 @@ def noised_for_the_narrow_limit(answer: Answer) -> Answer:
         oracle: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, longest: float
     ) -> Vector:
         if planned.name == "gradient":
-            moved = min(moved, oracle._problem.loss.slope_bound)
+            moved = min(moved, problem_of(oracle).loss.slope_bound)
         return answer(oracle, planned, total, moved, longest)
 
     return narrow

@@ -110,7 +110,7 @@ class InverseSensitivityRun(DataRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the per-record bound, half the largest change of a score by one record, and the number of scores."""
-        return {"point": (self._bound(problem), self.size(problem))}
+        return {"point": (self.score_bound(problem), self.size(problem))}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Return n times the number of points at which the gradient is computed."""
@@ -128,7 +128,7 @@ class InverseSensitivityRun(DataRun):
             scores = np.maximum(0.0, np.maximum(moves[:-1, 0], -moves[1:, 0])) * scale
         else:
             scores = np.sqrt(np.vecdot(moves, moves)) * scale
-        chosen: Vector = nodes[int(access.release("point", scores, self._bound(problem))[0])]
+        chosen: Vector = nodes[int(access.release("point", scores, self.score_bound(problem))[0])]
         return chosen
 
     def size(self, problem: Problem) -> int:
@@ -155,7 +155,7 @@ class InverseSensitivityRun(DataRun):
         error = _STEP_ROUNDING * (problem.d + 8) * UNIT * size / step
         return error * problem.n / (2 * problem.G)
 
-    def _bound(self, problem: Problem) -> float:
+    def score_bound(self, problem: Problem) -> float:
         """Return a bound on how far a computed score moves if a record becomes null; twice that if it is replaced."""
         return (1 + lattice_error(problem)) / 2 + 2 * self.rounding(problem)
 

@@ -267,13 +267,13 @@ def test_a_search_for_noise_evaluates_the_profile_few_times(monkeypatch: pytest.
 @pytest.mark.slow
 def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one slot shows, finer lattices buy nothing: quotes at epsilon 10 took 14 s, for 3.6e7 steps."""
-    sizes, real = [], slot_sums._circle_sum
+    sizes, real = [], slot_sums.circle_sum
 
     def counted(law: Any, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> Any:
         sizes.append(size)
         return real(law, T, kappa, theta, step, size, apart)
 
-    monkeypatch.setattr(slot_sums, "_circle_sum", counted)
+    monkeypatch.setattr(slot_sums, "circle_sum", counted)
     release = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 2001)),), Privacy(10.0, 1e-3))
     assert release.plan.queries[0].noise_multiplier == pytest.approx(0.257, rel=0.01)
     assert 0 < sum(sizes) < 2e7

@@ -20,7 +20,7 @@ from accounting import Privacy, charges
 from accounting.accountants.tight import composed_loss, losses_of
 from accounting.calibration import calibrate
 from accounting.charges import UNIT, Cost
-from accounting.divergences.conditioned import _corners, conditioned_mu
+from accounting.divergences.conditioned import conditioned_mu, corners
 from accounting.divergences.gaussian import gauss_delta, gauss_mu
 from accounting.divergences.losses import Masses
 from accounting.divergences.renyi_profile import RenyiLoss
@@ -201,7 +201,7 @@ def test_the_error_of_masses_raises_mu(
     v = ratio * u
     true_u, true_v = max(u + off[0] * error, 0.0), v + off[1] * error
     inside = [1 - share * missing for share in shares]
-    bound = _corners(np.array([u]), np.array([v]), error, error, missing, smallest_ratio)
+    bound = corners(np.array([u]), np.array([v]), error, error, missing, smallest_ratio)
     first = true_u / inside[0]
     second = max(true_v / inside[1], smallest_ratio * inside[0] / inside[1] * true_u / inside[0])
     assert first == 0 or norm.ppf(first) - norm.ppf(second) <= bound + 1e-9

@@ -16,8 +16,9 @@ from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, Unit
 from accounting.records.events import Charged, External, Opened, Refunded
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
-from accounting.records.outside import Outside, event_from_json, event_to_json
+from accounting.records.outside import event_from_json, event_to_json
 from accounting.records.replay import replay
+from accounting.records.sessions import SessionPlan
 from tests.support.sessions import ALLOCATED, DRAWN, GAUSSIAN, LAPLACE, PURE, SAMPLED, many
 
 AT = "2026-01-02T03:04:05Z"
@@ -45,7 +46,7 @@ def rule(kind: Kind) -> Filter:
 def test_an_event_has_the_curve_of_the_same_query_here(
     event: dict[str, Any], query: PlannedQuery, relation: Relation
 ) -> None:
-    plan, outside = Plan((query,), relation), Outside(event_from_json(event), relation)
+    plan, outside = Plan((query,), relation), SessionPlan.of([event_from_json(event)], relation)
     assert plan.event() == event
     assert np.array_equal(outside.rdp([2.0, 8.0]), plan.rdp([2.0, 8.0]))
     assert (outside.gdp(), outside.pure()) == (plan.gdp_bound(), plan.pure())
@@ -57,8 +58,8 @@ def test_an_event_has_the_curve_of_the_same_query_here(
 def test_costs_add_up_and_never_draw_on_the_slack(kind: Kind) -> None:
     ours = rule(kind)
     parts = [PURE, LAPLACE] if kind == "pure" else ALL["events"]
-    whole = ours.cost(Outside(event_from_json({"type": "ComposedDpEvent", "events": parts})))
-    each = [ours.cost(Outside(event_from_json(part))) for part in parts]
+    whole = ours.cost(SessionPlan.of([event_from_json({"type": "ComposedDpEvent", "events": parts})]))
+    each = [ours.cost(SessionPlan.of([event_from_json(part)])) for part in parts]
     assert all(
         math.isclose(total, sum(costs), rel_tol=1e-6)
         for total, *costs in zip(ours.curve(whole), *map(ours.curve, each), strict=True)
@@ -125,12 +126,12 @@ def test_an_event_is_written_as_it_was_stated() -> None:
     ],
 )
 def test_a_sampled_event_must_fit_the_number_of_records(event: dict[str, Any], n: int, fits: bool) -> None:
-    assert (Outside(event_from_json(event)).misfit(n, Unit()) is None) == fits
+    assert (SessionPlan.of([event_from_json(event)]).misfit(n, Unit()) is None) == fits
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_secret_slots_of_interleaved_answers_cost_what_known_slots_cost(relation: Relation) -> None:
-    allocated, gaussian = (Outside(event_from_json(event), relation) for event in (ALLOCATED, GAUSSIAN))
+    allocated, gaussian = (SessionPlan.of([event_from_json(event)], relation) for event in (ALLOCATED, GAUSSIAN))
     assert np.array_equal(allocated.rdp([2.0, 8.0]), gaussian.rdp([2.0, 8.0]))
     assert (allocated.gdp(), allocated.pure()) == (gaussian.gdp(), None)
 

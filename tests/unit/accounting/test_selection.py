@@ -13,7 +13,7 @@ from accounting.accountants import RdpAccountant
 from accounting.calibration import calibrate, certify
 from accounting.charges import EarlierPlan
 from accounting.divergences.gaussian import gauss_mu
-from accounting.divergences.selection import BestOfProfile, _log_factor, _thresholds
+from accounting.divergences.selection import BestOfProfile, log_supremum, thresholds
 from accounting.errors import FilterMismatch, OutOfRange
 from accounting.filter import Filter, Kind
 from accounting.mechanisms import Gaussian, PoissonGaussian, Selection
@@ -106,7 +106,7 @@ def test_unlike_places_of_the_other_runs_gain_nothing(mu: float) -> None:
     """With a run beside two others: t F(x) F(y) - G(x) G(y), for all pairs of a grid, is below the sum over i."""
     x = np.linspace(-6.0 - mu, 6.0, 301)
     f, g = ((1 + ndtr(x + shift)) / 2 for shift in (mu, 0.0))
-    weights, log_thresholds = _thresholds(3, mu)
+    weights, log_thresholds = thresholds(3, mu)
     for t in np.exp(np.linspace(-4.0, 3.0, 29)):
         largest = float((t * np.outer(f, f) - np.outer(g, g)).max())
         assert max(largest, 0.0) <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0) + 1e-12
@@ -117,7 +117,7 @@ def test_places_between_the_points_of_the_grid_stay_below_the_sum(runs: int, mu:
     """The supremum over a grid at least 48 times as fine is below the sum over i, at the slopes t of its tangents."""
     x = np.linspace(-6.5 - mu, 6.5, 200_001)
     f, g = (((1 + ndtr(x + shift)) / 2) ** (runs - 1) for shift in (mu, 0.0))
-    weights, log_thresholds = _thresholds(runs, mu)
+    weights, log_thresholds = thresholds(runs, mu)
     for at in np.searchsorted(x, np.linspace(-3.0, 3.0, 150)):
         t = float((g[at + 40] - g[at]) / (f[at + 40] - f[at]))
         gains = t * f - g
@@ -195,7 +195,7 @@ def test_values_between_the_points_of_the_grid_are_within_the_bound() -> None:
     x, orders = np.linspace(-12.0, 12.0, 64 * 4096 + 1), (2.0, 8.0, 200.0)
     for mu in (0.7, 3.0):
         log_shifted, log_base = np.log1p(-ndtr(-x - mu) / 2), np.log1p(-ndtr(-x) / 2)
-        for b, bound in zip(orders, _log_factor(mu, orders), strict=True):
+        for b, bound in zip(orders, log_supremum(mu, orders), strict=True):
             values = b * log_shifted - (b - 1) * log_base
             assert values[::64].max() < values.max() <= bound
             assert bound <= values.max() + 5e-6 * (1 + b * mu)

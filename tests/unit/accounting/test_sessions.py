@@ -49,12 +49,12 @@ from accounting.records.replay import Replay, replay
 from accounting.records.sessions import (
     PlannedEvent,
     SessionPlan,
-    _renyi_at_best,
     plan_epsilon,
     plan_from_json,
     plan_to_json,
     recorded_cost,
     refund,
+    renyi_at_best,
 )
 from tests.support.ledgers import relinked
 from tests.support.sessions import (
@@ -490,7 +490,7 @@ def test_the_renyi_bound_of_a_plan_is_that_of_all_orders(relation: Relation) -> 
     for events in mixtures:
         planned = plan(*events, relation=relation)
         for delta in (1e-12, 1e-6, 1e-2):
-            epsilon = _renyi_at_best(planned, delta).epsilon(planned, delta)
+            epsilon = renyi_at_best(planned, delta).epsilon(planned, delta)
             assert epsilon == pytest.approx(RdpAccountant().epsilon(planned, delta), rel=1e-12)
     assert plan_epsilon(plan(many(loud, 50)), 1e-6).accountant == "rdp"
 

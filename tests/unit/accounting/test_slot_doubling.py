@@ -79,10 +79,10 @@ def test_the_part_above_all_points_is_added() -> None:
 
 @pytest.mark.parametrize("top", [-0.3, 0.0, 0.7])
 def test_masses_move_to_the_knots_next_to_them_without_a_negative_mass(top: float) -> None:
-    places = slot_doubling._up_to(np.array([-1.1, -0.5, -0.4, 0.1, 0.6, 0.9]), np.array([top]))
+    places = slot_doubling.knots_up_to(np.array([-1.1, -0.5, -0.4, 0.1, 0.6, 0.9]), np.array([top]))
     points = np.append(np.linspace(-2.0, top, 40), top)
     for point in points:
-        moved = slot_doubling._moved(np.array([point]), np.array([0.25]), places)
+        moved = slot_doubling.moved_to_knots(np.array([point]), np.array([0.25]), places)
         occupied = np.flatnonzero(moved)
         assert (moved >= 0).all()
         assert occupied[-1] - occupied[0] <= 1

@@ -114,7 +114,7 @@ def test_a_negligible_sum_is_bounded_by_the_negligible_amount() -> None:
 def test_the_circle_against_plain_convolution(theta: float, size: int, kappa: float, apart: bool) -> None:
     """Convolve twelve slots one by one on the line, in extended precision. The circle may only add wrapped values."""
     T, step = 12, 0.1
-    circle = slot_sums._circle_sum(LAW, T, kappa, theta, step, size, apart)
+    circle = slot_sums.circle_sum(LAW, T, kappa, theta, step, size, apart)
     line, total = np.zeros(41, dtype=np.longdouble), np.ones(1, dtype=np.longdouble)
     line[np.round(LAW.points / step).astype(int) + 13] = LAW.masses
     for _ in range(T):
@@ -131,7 +131,7 @@ def test_the_circle_against_plain_convolution(theta: float, size: int, kappa: fl
 
 def test_a_lattice_only_raises_and_states_by_how_much() -> None:
     T, kappa = 12, 0.9
-    values = [slot_sums._circle_sum(LAW, T, kappa, 0.4, step, round(100 / step), True) for step in (0.1, 0.083, 0.17)]
+    values = [slot_sums.circle_sum(LAW, T, kappa, 0.4, step, round(100 / step), True) for step in (0.1, 0.083, 0.17)]
     amounts = [circle.factor * circle.value for circle in values]
     assert amounts == sorted(amounts)
     assert amounts[2] / amounts[0] - 1 == pytest.approx(values[2].raised, rel=0.5)
@@ -144,7 +144,7 @@ def test_the_transform_is_within_its_stated_error(apart: bool) -> None:
     place = np.concatenate([np.arange(-6.0, 7.0), rng.integers(-900, 5000, 30).astype(float)])
     masses = np.concatenate([np.exp(-(np.arange(-6.0, 7.0) ** 2) / 4), np.full(30, 1e-5)])
     masses /= masses.sum()
-    frequencies, change, _, error, small = slot_sums._transform(place, masses, 30, size, apart)
+    frequencies, change, _, error, small = slot_sums.transform(place, masses, 30, size, apart)
     assert 0 <= small < 1e-15
     for k, actual, tolerance in list(zip(frequencies, change, error, strict=True))[:: max(1, len(frequencies) // 25)]:
         terms = (m * exact.expjpi(-2 * exact.mpf(int(k)) * int(p) / size) for m, p in zip(masses, place, strict=True))
@@ -248,8 +248,8 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
         lower_bound = float(law.masses @ np.maximum(law.points - T * kappa - (T - 1) * (gamma - 1), 0.0)) / T
         part = slot_law.stretch(law, T, kappa)
         bounds = [
-            slot_sums._bound(slot_sums._trimmed(part, kappa, each.trim), T, kappa, each).value
-            for each in slot_sums._CIRCLES
+            slot_sums.circle_bound(slot_sums.trimmed_law(part, kappa, each.trim), T, kappa, each).value
+            for each in slot_sums.CIRCLES
         ]
         assert min(bounds) >= 0.98 * lower_bound
         assert slot_sums.excess(law, T, kappa) >= min(bounds) * (1 - 1e-12)
@@ -258,13 +258,13 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the lattice steps of all circles since the count was set to 0."""
-    total, real = [0], slot_sums._circle_sum
+    total, real = [0], slot_sums.circle_sum
 
     def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
         total[0] += size
         return real(law, T, kappa, theta, step, size, apart)
 
-    monkeypatch.setattr(slot_sums, "_circle_sum", counted)
+    monkeypatch.setattr(slot_sums, "circle_sum", counted)
     return total
 
 
@@ -298,7 +298,7 @@ def test_lattices_skipped_as_too_coarse_change_no_bound(
         return bounds, steps[0]
 
     skipping_bounds, skipping_steps = along()
-    monkeypatch.setattr(slot_sums, "_SKIPPED_RAISE", math.inf)
+    monkeypatch.setattr(slot_sums, "SKIPPED_RAISE", math.inf)
     full_bounds, full_steps = along()
     assert skipping_bounds == full_bounds
     assert skipping_steps < full_steps if saves else skipping_steps <= full_steps

@@ -165,14 +165,6 @@ def test_servers_of_one_scheduler_never_hold_more_slots_than_there_are(steps: li
             hold(client, slots_held[client], False, scheduler)  # type: ignore[arg-type]
 
 
-def test_servers_that_count_only_their_own_attempts_take_one_slot_twice() -> None:
-    """Control: each server counts only its own attempts, as servers once did."""
-    threads, slots_held = 1, {"a": 0, "b": 0}
-    for client in slots_held:
-        slots_held[client] += slots_held[client] < threads
-    assert sum(slots_held.values()) > threads
-
-
 class FakeWorker:
     """A Dask worker as `task.leave` sees it."""
 
@@ -192,7 +184,7 @@ def test_a_worker_that_stops_accepts_no_jobs_and_hands_its_attempt_back(
 ) -> None:
     """Its attempt continues until the time limit; then it ends at its next answer and returns HANDED_BACK."""
     monkeypatch.setattr(task, "POLL_INTERVAL_SECONDS", 0.001)
-    monkeypatch.setattr(task, "_leaving", type(task._leaving)())
+    monkeypatch.setattr(task, "leaving", type(task.leaving)())
 
     def three_answers(_payload: str, on_answer: Any, _spread: Any) -> str:
         for answer in range(3):
@@ -206,7 +198,7 @@ def test_a_worker_that_stops_accepts_no_jobs_and_hands_its_attempt_back(
         leaving = asyncio.ensure_future(task.leave(worker, 0.02 if not ends_by_itself else 60.0))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         assert worker.status == Status.paused
-        while not ends_by_itself and not task._leaving.is_set():
+        while not ends_by_itself and not task.leaving.is_set():
             await asyncio.sleep(0.001)
         output = await asyncio.to_thread(task.attempt, "{}", "job_1-1")
         worker.state.executing_count, worker.data = 0, {"job_1-1": output}
@@ -221,9 +213,9 @@ def test_a_worker_that_stops_accepts_no_jobs_and_hands_its_attempt_back(
 
 
 def test_a_cancelled_attempt_is_not_handed_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "_leaving", type(task._leaving)())
+    monkeypatch.setattr(task, "leaving", type(task.leaving)())
     monkeypatch.setattr(task, "run", lambda _payload, on_answer, _spread: on_answer(1))
-    task._leaving.set()
+    task.leaving.set()
     task.stop("job_1-1")
     with ThreadPoolExecutor(1) as thread:
         assert list(thread.map(task.attempt, ["{}", "{}"], ["job_1-1", "job_1-2"])) == [FAILED, HANDED_BACK]

@@ -42,6 +42,7 @@ def messages(model: type[BaseModel], document: dict[str, Any]) -> list[str]:
         (TuningRequest, {"candidates": [{}, {"regulariser": 1}]}, "regulariser", {"method"}, "regularizer"),
         (ExternalCharge, {"event": {"type": "GaussianDpEvent", "noise": 1}}, "noise", {"noise_multiplier"}, None),
         (CalibrationRequest, {"mechanism": {"name": "gaussian", "sigma": 1}}, "sigma", {"name"}, None),
+        (CalibrationRequest, {"epsilo": "4711"}, "epsilo", set(CalibrationRequest.model_fields), "epsilon"),
         (DatasetSpec, SPEC | {"colums": 1}, "colums", {"columns", "budget"}, "columns"),
         (DatasetSpec, SPEC | {"columns": [COLUMN | {"uper": 2}]}, "uper", set(NumberColumn.model_fields), "upper"),
         (DatasetSpec, SPEC | {"budget": {"epsylon": 1.0}}, "epsylon", set(Budget.model_fields), "epsilon"),
@@ -57,16 +58,9 @@ def test_the_error_about_an_unknown_field_lists_the_known_fields(
     known_fields, _, suggestion = remainder.partition(".")
     assert f"`{name}`" in wrong
     assert some <= set(known_fields.split(", "))
+    assert "4711" not in message
     if suggested is not None:
         assert suggestion == f" Did you mean `{suggested}`?"
-
-
-def test_the_message_about_a_field_of_the_body_is_complete() -> None:
-    [message] = messages(CalibrationRequest, {"mechanism": {"name": "gaussian"}, "epsilon": 1.0, "epsilo": "4711"})
-    assert message == (
-        "Unknown field `epsilo` in the request body. Known fields: mechanism, count, epsilon, delta, neighbors. "
-        "Did you mean `epsilon`?"
-    )
 
 
 def test_a_place_that_is_not_found_lists_nothing() -> None:

@@ -208,12 +208,12 @@ def test_the_step_is_that_of_the_calibrated_noise_to_within_a_few_percent(form: 
 @pytest.mark.slow
 def test_planning_calibrates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calibrated: list[int] = []
-    whole = calibration._calibrate
+    whole = calibration.plan_of_least_noise
 
     def counted(queries: tuple[Query, ...], privacy: Privacy, relation: Relation) -> ReleasePlan:
         calibrated.append(len(queries))
         return whole(queries, privacy, relation)
 
-    monkeypatch.setattr(calibration, "_calibrate", counted)
+    monkeypatch.setattr(calibration, "plan_of_least_noise", counted)
     plan(NoisyMirrorDescent(), Problem(Hinge(), n=301, d=5, row_norm=1.0), PRIVACY)
     assert calibrated == [1]
