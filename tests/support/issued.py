@@ -11,3 +11,5 @@ MISMATCHED = {
     "r every mechanism with a Renyi curve": 50,
     "r extremes": 10**9,
 }
+# A receipt that was made for a test and states a price that is not proved: ordered slots that hold all records.
+UNPROVED = "r allocation ordered"
