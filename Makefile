@@ -27,7 +27,7 @@ demo: $(RUNTIME) ## a real dataset, two private models, their receipts and a ref
 	@$(BIN)/purse demo
 
 story: $(RUNTIME) ## a hospital's file: checked, counted, trained on, evaluated, audited; then stops
-	@$(BIN)/python -P -m tests.support.story
+	@$(BIN)/python -P -m app.demo.story
 
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
 	@$(BIN)/purse serve

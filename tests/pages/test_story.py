@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.demo import story
 from purse import Client
-from tests.support import story
 from tests.support.browser import Visitor
 from tests.support.live import Live
 
