@@ -170,7 +170,7 @@ def _crossing(over: Callable[[int], float], low: Point, high: Point, begin: int)
 
 
 def _holds_all_records(mechanism: Allocation) -> bool:
-    """Return whether an ordered allocation leaves no record without a slot. Only known slots are proved then."""
+    """Return whether an ordered allocation may leave no record without a slot; then only known slots are proved."""
     return mechanism.form == "ordered" and mechanism.rate > _LARGEST_RATE_WITH_SPARE_RECORD
 
 

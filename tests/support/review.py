@@ -1,6 +1,6 @@
 """Find the files that each privacy guarantee depends on, and update the tables of docs/reviewing.md.
 
-What to check in a file, and the modules outside the lists, are written by hand in these tables.
+People write the checks of each file, and the modules outside the lists, into these tables.
 A method depends on its run, its oracle and the mechanisms of its queries. A file depends on the modules from which it
 imports names; a name that a package re-exports is followed to the file that defines it.
 `python -m tests.support.review` updates the page and the generated part of docs/methods.
