@@ -27,7 +27,7 @@ UNAFFORDABLE_UNITS = 2**48
 APPROXIMATIONS = 16  # jobs under filter `rdp` that may use its slack; a power of two, so that slack / 16 is exact
 _WORTHWHILE_RATIO = 0.5  # an approximation is used if it costs less than this share of the true curve
 _FIRST_SLACK_SHARE = 1 / 16  # where the search for a job's share of the slack begins
-_SLACK_ROUNDS = 4  # of that search
+_SLACK_ROUNDS = 6  # of that search
 _CURVE_SHARE = 2 / 3  # of a job's slack: for its Renyi curve, the rest is for mu
 _SLACK_RATIO = 0.9  # a job's share of the slack over its share of the budget, about; never above 1
 _ROUNDING = 1 + Fraction(1, 2**36)  # more than the relative rounding (Q + 8) 2^-53 of a plan of Q queries
@@ -103,20 +103,20 @@ def renyi_at(plan: AbstractComposition, orders: Sequence[float], slack: float) -
 def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, slack: float) -> Cost:
     """Return (mu^2, rho(a_1), .., d / slack) in units: the cost of laws that differ with probability at most d.
 
-    A plan of Gaussian and pure answers is charged exactly, with d = 0. Any other plan gets a d whose share of the slack
-    is at most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d
+    A plan of Gaussian answers is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is at
+    most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d
     is 0 and mu is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that
     cost gets any d.
     """
     exact = exact_mixed(plan, orders)
-    if plan.gdp() is not None:
+    if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
         return exact
     exact_share = smallest_share(exact[:-1], thresholds)
     approximate, slack_share = exact, _FIRST_SLACK_SHARE
     for _ in range(_SLACK_ROUNDS):
         units = math.floor(slack_share * UNIT)
         candidate = mixed_at(plan, orders, slack, units)
-        if candidate is None:
+        if candidate is None or all(c >= e for c, e in zip(candidate[:-1], exact[:-1], strict=True)):
             break
         approximate = candidate
         budget_share = smallest_share(approximate[:-1], thresholds)

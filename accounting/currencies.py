@@ -140,8 +140,12 @@ class _Mixed(Currency):
     def thresholds(self, parameters: FilterParameters) -> Cost:
         delta = thresholds.delta_without_slack(parameters.kind, parameters.privacy, parameters.slack)
         lowered = math.nextafter(parameters.privacy.epsilon + math.log1p(-parameters.slack) * _LOG_ROUNDING, 0.0)
-        square = thresholds.gaussian(lowered, math.nextafter(delta * parameters.weights[0], 0.0))
-        return (square, *_renyi_thresholds(parameters, parameters.weights[1:]))
+        tops = _renyi_thresholds(parameters, parameters.weights[1:])
+        weight = math.nextafter(parameters.weights[0], 0.0)
+        return (
+            thresholds.gaussian_beside_orders(lowered, delta, weight, parameters.orders, tops, parameters.slack),
+            *tops,
+        )
 
     def cost(self, parameters: FilterParameters, plan: AbstractComposition) -> Cost:
         return charges.mixed(plan, parameters.orders, parameters.curve(parameters.thresholds), parameters.slack)

@@ -6,8 +6,9 @@ admission is one comparison for any number of jobs. Proof: docs/proofs/filter.md
     rdp      charge rho(a_k) at fixed orders a_k;  admit iff some k has  sum rho(a_k) <= B_k,
              B_k = epsilon - ln(1 - 1/a_k) + ln(a_k w_k delta) / (a_k - 1),  sum of the weights w_k <= 1
     gdp      charge mu^2;  admit iff  sum mu^2 <= mu*(epsilon, delta)^2
-    gdp_rdp  charge both;  admit iff  sum mu^2 <= mu*(epsilon + ln(1 - slack), w_0 delta')^2  or some k has
-             sum rho(a_k) <= B_k at w_k delta', and  sum d <= slack;  delta' = delta - slack, all weights together <= 1
+    gdp_rdp  charge both;  admit iff  sum mu^2 <= T_0  or some k has  sum rho(a_k) <= B_k at w_k delta',
+             and  sum d <= slack;  delta' = delta - slack, all weights together <= 1, and T_0 at least
+             mu*(epsilon + ln(1 - slack), w_0 delta')^2: the orders cover a part of the loss of Gaussian jobs
     pure     charge epsilon;  admit iff  sum epsilon_i <= epsilon
 
 The slack is a part of delta. It pays for jobs charged by an approximation, which may fail with probability d. Under

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from accounting.charges import UNIT
-from accounting.divergences.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu, largest_shared_mu, order_cover
 from accounting.errors import OutOfRange
 from accounting.numbers import finite
 from accounting.privacy import Privacy
@@ -19,7 +19,7 @@ ORDER_RATIOS = {"rdp": (0.55, 1.0, 1.8), "gdp_rdp": (1.0, 1.8)}  # the orders of
 SMALLEST_ORDER = 1.01  # below it a threshold is not exact to one unit, and none would be positive
 # Relative error of a budget on the grid: its terms are below 2,800 in absolute value, each right to a few last units.
 _GRID_ERROR = 1e-9
-_MIXED_WEIGHTS = {1: (24 / 64, 40 / 64), 2: (24 / 64, 25 / 64, 15 / 64)}  # of mu^2 and of that many orders
+_MIXED_WEIGHTS = {1: (28 / 64, 36 / 64), 2: (28 / 64, 24 / 64, 12 / 64)}  # of mu^2 and of that many orders
 
 
 @lru_cache(maxsize=256)
@@ -46,8 +46,8 @@ def orders(kind: Kind, epsilon: float, delta: float, delta_alone: float) -> tupl
 def weights(kind: Kind, count: int) -> tuple[float, ...]:
     """Return the weights of mu^2, if it is a coordinate, and of `count` orders; their sum is at most 1.
 
-    They are equal under `rdp`: for 1, 2 and 3 the float is not above the quotient. Under `gdp_rdp` each order keeps
-    97 % of its threshold under `rdp` (docs/decisions/0016-default-filter.md).
+    They are equal under `rdp`: for 1, 2 and 3 the float is not above the quotient. Those of `gdp_rdp` are a compromise
+    between Gaussian jobs and jobs that orders decide (docs/decisions/0016-default-filter.md).
     """
     if kind == "gdp_rdp":
         return _MIXED_WEIGHTS.get(count, ())
@@ -66,6 +66,31 @@ def delta_without_slack(kind: Kind, privacy: Privacy, slack: float) -> float:
 def gaussian(epsilon: float, delta: float) -> int:
     """Return mu*(epsilon, delta)^2 in units."""
     return math.floor(Fraction(gauss_mu(epsilon, delta)) ** 2 * UNIT) if epsilon > 0 else 0
+
+
+def gaussian_beside_orders(
+    epsilon: float, delta: float, weight: float, orders: tuple[float, ...], tops: tuple[int, ...], slack: float
+) -> int:
+    """Return the largest T_0 in units with (1 - the sum of the orders' covers) delta_G(epsilon, T_0) <= weight delta.
+
+    An order with threshold T_k covers a part of what the Gaussian jobs can lose, as both are paid for in advance. The
+    delta of T_0 alone is at most `delta`. Proof: docs/proofs/filter.md.
+
+    Parameters
+    ----------
+    tops : the thresholds of the orders, in units
+    """
+    if epsilon <= 0:
+        return 0
+
+    def counted(mu: float) -> float:
+        covers = (
+            order_cover(a, mu * mu - 2 * top / UNIT / a) * math.exp((a - 1) * math.log1p(-slack))
+            for a, top in zip(orders, tops, strict=True)
+        )
+        return max(0.0, 1 - sum(covers))
+
+    return math.floor(Fraction(largest_shared_mu(epsilon, delta * weight, delta, counted)) ** 2 * UNIT)
 
 
 def renyi(epsilon: float, delta: float, a: float, weight: float) -> int:

@@ -18,6 +18,7 @@ _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
 _CONVERSION_MARGIN = 1e-12  # more than a sum of at most 64 curves and its conversion can lose
+_COVER_MARGIN = 1e-9  # of a cover, relatively: its exponents are below 1e4 in absolute value
 _CANCELLATION_MARGIN = 1e-12  # more than the error of log_b - log_a below, both at most 2,000 in absolute value
 LARGEST_MU = 1e6  # epsilon is infinite beyond it
 # Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
@@ -46,6 +47,42 @@ def gauss_mu(epsilon: float, delta: float) -> float:
     while gauss_delta(high, epsilon) < delta:
         high *= 2
     return _root(lambda mu: gauss_delta(mu, epsilon) - delta, low, high) * (1 - _MU_MARGIN)
+
+
+def largest_shared_mu(epsilon: float, delta: float, total: float, counted: Callable[[float], float]) -> float:
+    """Return the largest mu, rounded down, with counted(mu) times its delta at most `delta`, and its delta at `total`.
+
+    Parameters
+    ----------
+    counted : the share in [0, 1] of the Gaussian's delta that counts; it grows with mu
+    """
+    low, high = gauss_mu(epsilon, delta), gauss_mu(epsilon, total)
+
+    def excess(mu: float) -> float:
+        return gauss_delta(mu, epsilon) * counted(mu) - delta
+
+    return high if excess(high) <= 0 else _root(excess, low, high) * (1 - _MU_MARGIN)
+
+
+def order_cover(order: float, time: float) -> float:
+    """Return C / sup over x of V(x) e^(-(a-1) x), rounded down, for the order a > 1.
+
+    V(x) = Phi(x/m + m/2) - e^-x Phi(x/m - m/2), with m^2 = `time`, is the value of E[(1 - e^-(x + loss))_+] for the
+    loss of N(0, 1) against N(m, 1), and C is the supremum at m = 0. Proof: docs/proofs/filter.md.
+    """
+    if time <= 0:
+        return 1.0
+    m, tangent = math.sqrt(time), -math.log1p(-1 / order)
+
+    def slope(x: float) -> float:
+        """Return a value with the sign of the slope of V(x) e^(-(a-1) x): both are decreasing from + to -."""
+        return tangent - x + float(log_ndtr(x / m - m / 2)) - float(log_ndtr(x / m + m / 2))
+
+    low = -order * time
+    while slope(low) <= 0:
+        low *= 2
+    x = _root(slope, low, 2 * tangent)
+    return math.exp((order - 1) * (x - tangent) - float(log_ndtr(x / m + m / 2))) * (1 - _COVER_MARGIN)
 
 
 def gauss_epsilon(mu: float, delta: float) -> float:

@@ -3,7 +3,7 @@
 
 import {
   COUNT, NAME, RELATION, SHA256, TEXT, between, checked, gaussDelta, isCounted, isObject, isSingle, isUnit, listOf, matches,
-  only, optional, refuse, whole,
+  only, optional, orderCover, refuse, whole,
 } from "./receipt.js";
 
 export const UNIT = 2 ** 40; // charges are integers in units of 2^-40
@@ -44,9 +44,13 @@ function isFilter(filter) {
   const [rest, ofOrders] = [delta - slack, weights.slice(isMixed ? 1 : 0)];
   const isRenyi = (order, weight) => (top) =>
     top <= Math.floor((epsilon - Math.log1p(-1 / order) + Math.log(order * weight * rest) / (order - 1)) * UNIT);
+  const cover = (order, i, mu) =>
+    orderCover(order, mu * mu - (2 * Number(thresholds[i + 1])) / UNIT / order) * Math.exp((order - 1) * Math.log1p(-slack));
   const isSquare = (top) => {
     const [mu, at] = [Math.sqrt((top - 1) / UNIT / (1 + 2 ** -36)), epsilon + Math.log1p(-slack)];
-    return at > 0 && gaussDelta(mu, at) <= (isMixed ? rest * weights[0] : delta) * (1 + TOLERANCE);
+    const counted = isMixed ? Math.max(0, 1 - orders.reduce((sum, order, i) => sum + cover(order, i, mu), 0)) : 1;
+    const most = (isMixed ? rest : delta) * (1 + TOLERANCE);
+    return at > 0 && gaussDelta(mu, at) <= most && gaussDelta(mu, at) * counted <= most * (isMixed ? weights[0] : 1);
   };
   const isWithin = [
     ...(kind === "pure" ? [(top) => top <= epsilon * UNIT] : kind === "rdp" ? [] : [isSquare]),

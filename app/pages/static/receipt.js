@@ -238,6 +238,21 @@ export function gaussDelta(mu, epsilon) {
   return x >= 0 ? density(x) * (mills(x) - mills(y)) : 1 - density(x) * (mills(-x) + mills(y));
 }
 
+/** Return the share of Gaussian jobs' loss that an order has paid for (`order_cover` in docs/proofs/filter.md). */
+export function orderCover(order, time) {
+  if (time <= 0) return 1;
+  const [m, tangent] = [Math.sqrt(time), -Math.log1p(-1 / order)];
+  const logPhi = (z) =>
+    z > 0 ? Math.log1p(-density(z) * mills(z)) : Math.log(mills(-z)) - (z * z) / 2 - Math.log(2 * Math.PI) / 2;
+  const slope = (x) => tangent - x + logPhi(x / m - m / 2) - logPhi(x / m + m / 2);
+  let [low, high] = [-order * time, 2 * tangent];
+  while (slope(low) <= 0) low *= 2;
+  for (let middle = (low + high) / 2; middle > low && middle < high; middle = (low + high) / 2) {
+    [low, high] = slope(middle) > 0 ? [middle, high] : [low, middle];
+  }
+  return Math.exp((order - 1) * (low - tangent) - logPhi(low / m + m / 2));
+}
+
 /** Return the smallest epsilon >= 0 with deltaAt(epsilon) <= delta, for a decreasing function.
  *
  * The search for an upper bound begins at `start` and ends above 1e6. */

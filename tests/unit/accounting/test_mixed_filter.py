@@ -21,8 +21,8 @@ from accounting.accountants.tight import composed_loss, losses_of
 from accounting.calibration import calibrate
 from accounting.charges import UNIT, Cost
 from accounting.divergences.conditioned import conditioned_mu, corners
-from accounting.divergences.gaussian import gauss_delta, gauss_mu
-from accounting.divergences.losses import Masses
+from accounting.divergences.gaussian import gauss_delta, gauss_mu, order_cover
+from accounting.divergences.losses import Masses, Vector
 from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
 from accounting.filter import Filter, filter_with
@@ -71,6 +71,53 @@ def jobs(rule: Filter, cost: Cost) -> float:
     return min(curve, rule.thresholds[-1] / cost[-1]) if rule.slack and cost[-1] else curve
 
 
+def gaussian_value(x: Vector, time: float) -> Vector:
+    """E[(1 - e^-(x + loss))_+] for the loss of N(m, 1) against N(0, 1), m^2 = time."""
+    m = math.sqrt(time)
+    return np.asarray(norm.cdf(x / m + m / 2) - np.exp(-x) * norm.cdf(x / m - m / 2))
+
+
+def reference_cover(order: float, time: float) -> float:
+    """C / sup over x of V(x) e^(-(a-1) x), by trying many x."""
+    if time <= 0:
+        return 1.0
+    x = np.linspace(-order * time - 8 * math.sqrt(time), 8 / order, 200_001)
+    largest = float((gaussian_value(x, time) * np.exp((1 - order) * x)).max())
+    return math.exp((order - 1) * math.log1p(-1 / order)) / order / largest
+
+
+@pytest.mark.parametrize("order", [1.3, 3.0, 22.0, 300.0])
+@pytest.mark.parametrize("ratio", [0.0, 0.01, 0.1, 2.0, 30.0])
+def test_a_cover_is_the_smallest_ratio_of_both_values(order: float, ratio: float) -> None:
+    """It is 1 when Gaussian jobs have no time left beyond the order's threshold, and falls with that time."""
+    time = ratio / order**2
+    cover = order_cover(order, time)
+    assert cover == pytest.approx(reference_cover(order, time), rel=1e-6)
+    assert cover <= reference_cover(order, time) * (1 + 1e-12)
+    assert order_cover(order, time + 0.01 / order**2) < cover <= 1
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_who_switches_to_the_better_coordinate_gains_no_more_than_delta(epsilon: float) -> None:
+    """Gaussian jobs until the first order is nearly full. Then the analyst continues on the coordinate that is worth more.
+
+    This costs more than the larger of both coordinates' deltas, so neither could have all of delta.
+    """
+    rule = Filter.open("gdp_rdp", Privacy(epsilon, 1e-5))
+    delta = rule.privacy.delta - rule.slack
+    a, top, total = rule.orders[0], rule.thresholds[1] / UNIT, rule.thresholds[0] / UNIT
+    for share in (0.5, 0.9, 0.999):
+        square = share * 2 * top / a
+        m = math.sqrt(square)
+        losses = np.linspace(-12 * m, (a + 12 / m) * square + 12 * m, 400_001)
+        density = norm.pdf(losses, square / 2, m)
+        by_mu = gaussian_value(losses - epsilon, total - square)
+        by_order = rule.weights[1] * delta * np.exp((a - 1) * (losses - a * square / 2))
+        value = float(np.trapezoid(density * np.maximum(by_mu, by_order), losses))
+        either = (gauss_delta(math.sqrt(total), epsilon), rule.weights[1] * delta)
+        assert max(either) * 1.01 < value <= (1 - sum(rule.weights[2:])) * delta
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-6), (1.0, 1e-6), (3.0, 1e-12), (20.0, 1e-2)])
 def test_thresholds_share_one_delta(epsilon: float, delta: float) -> None:
     """Slack and weights together are at most delta; with the whole of it at each coordinate this fails."""
@@ -79,9 +126,21 @@ def test_thresholds_share_one_delta(epsilon: float, delta: float) -> None:
     assert sum(map(Fraction, rule.weights)) <= 1
     assert 0 < rule.slack <= delta / 16
     assert rule.thresholds[-1] == UNIT
-    mu = gauss_mu(epsilon + math.log1p(-rule.slack), delta_without_slack * rule.weights[0])
-    assert rule.thresholds[0] == pytest.approx(mu**2 * UNIT, rel=1e-8, abs=1)
-    assert rule.thresholds[0] <= mu**2 * UNIT
+    lowered = epsilon + math.log1p(-rule.slack)
+
+    def counted(square: float) -> float:
+        """The delta of this much mu^2, without the part that the orders cover."""
+        covers = [
+            reference_cover(a, square - 2 * top / UNIT / a) * (1 - rule.slack) ** (a - 1)
+            for a, top in zip(rule.orders, rule.thresholds[1:], strict=False)
+        ]
+        return (1 - sum(covers)) * gauss_delta(math.sqrt(square), lowered)
+
+    square = rule.thresholds[0] / UNIT
+    assert counted(square) <= delta_without_slack * rule.weights[0] * (1 + 1e-9)
+    assert counted(square * (1 + 1e-6) + 2 / UNIT) >= delta_without_slack * rule.weights[0]
+    assert gauss_delta(math.sqrt(square), lowered) <= delta_without_slack
+    assert square >= gauss_mu(lowered, delta_without_slack * rule.weights[0]) ** 2 * (1 - 1e-8)
     for a, w, top in zip(rule.orders, rule.weights[1:], rule.thresholds[1:], strict=False):
         exact = renyi_budget(epsilon, delta_without_slack, a, w) * UNIT
         assert 0 < top <= exact < top + 3 + 1e-12 * exact
@@ -115,18 +174,54 @@ def test_invalid_filters_are_refused() -> None:
 def test_it_admits_as_many_jobs_as_orders_alone_and_more_of_gaussian_kinds(kind: str, epsilon: float) -> None:
     planned = plan(kind, epsilon)
     mixed, orders = (jobs(rule, rule.cost(planned)) for rule in (RULE, Filter.open("rdp", BUDGET)))
-    assert mixed > orders * (1.02 if kind in ("gaussian", "poisson", "svrg") else 0.97)
+    assert mixed > orders * (1.02 if kind in ("gaussian", "poisson", "svrg") else 0.96)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_each_order_keeps_97_percent_of_its_threshold_without_mu(epsilon: float) -> None:
+def test_each_order_keeps_96_percent_of_its_threshold_without_mu(epsilon: float) -> None:
     """The slack never ends before the orders, for every job and mixture of jobs."""
     mixed, alone = (Filter.open(kind, Privacy(epsilon, 1e-6)) for kind in ("gdp_rdp", "rdp"))
     assert mixed.orders == alone.orders
-    assert all(m > 0.97 * t for m, t in zip(mixed.thresholds[1:], alone.thresholds, strict=False))
+    assert all(m > 0.96 * t for m, t in zip(mixed.thresholds[1:], alone.thresholds, strict=False))
     for kind in KINDS:
         cost = mixed.cost(plan(kind, 0.2))
         assert cost[-1] <= UNIT * charges.smallest_share(cost[:-1], mixed.thresholds[:-1])
+
+
+# mu^2 that Gaussian jobs may use, over all that (epsilon, delta) allows, at each delta and epsilons of .1, .3, 1, 3, 10
+KEPT = {
+    1e-9: (0.95, 0.96, 0.96, 0.96, 0.97),
+    1e-6: (0.93, 0.94, 0.94, 0.95, 0.96),
+    1e-5: (0.92, 0.93, 0.93, 0.94, 0.95),
+    1e-3: (0.86, 0.88, 0.90, 0.92, 0.93),
+}
+
+
+@pytest.mark.parametrize("delta", KEPT)
+def test_gaussian_jobs_keep_most_of_mu_squared(delta: float) -> None:
+    for epsilon, kept in zip((0.1, 0.3, 1.0, 3.0, 10.0), KEPT[delta], strict=True):
+        rule = Filter.open("gdp_rdp", Privacy(epsilon, delta))
+        assert kept < rule.thresholds[0] / UNIT / gauss_mu(epsilon, delta) ** 2 < 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3])
+def test_every_larger_guarantee_raises_all_thresholds(epsilon: float, delta: float) -> None:
+    rule = Filter.open("gdp_rdp", Privacy(epsilon, delta))
+    for more in (Privacy(epsilon * 1.0001, delta), Privacy(epsilon, delta * 1.0001), Privacy(epsilon * 9, delta * 9)):
+        larger = rule.raised(more)
+        assert all(now >= then for now, then in zip(larger.thresholds, rule.thresholds, strict=True))
+
+
+def test_a_filter_of_an_earlier_version_is_read_and_may_be_raised() -> None:
+    """Its threshold of mu^2 is that of the plain union bound, at other weights."""
+    weights = (24 / 64, 25 / 64, 15 / 64)
+    mu = gauss_mu(3.0 + math.log1p(-RULE.slack), (1e-6 - RULE.slack) * weights[0])
+    now = filter_with("gdp_rdp", BUDGET, RULE.orders, weights, RULE.slack)
+    stored = replace(now, thresholds=(math.floor(mu**2 * UNIT), *now.thresholds[1:]))
+    assert stored.thresholds[0] < now.thresholds[0]
+    assert filter_from_json(filter_to_json(stored)) == stored
+    assert stored.raised(Privacy(3.5, 1e-6)).is_raise_of(stored)
 
 
 def test_secret_slots_are_charged_by_an_approximation() -> None:

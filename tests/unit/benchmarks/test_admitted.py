@@ -11,7 +11,7 @@ NAMES = list(KINDS)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("budget", "epsilon"), [(1.0, 0.2), (1.0, 0.5), (3.0, 0.2), (3.0, 0.5), (3.0, 1.0)])
-def test_the_new_filter_admits_at_least_97_percent_as_many_jobs_and_more_gaussian_ones(
+def test_the_new_filter_admits_at_least_96_percent_as_many_jobs_and_more_gaussian_ones(
     budget: float, epsilon: float
 ) -> None:
     rules = filters(budget)
@@ -21,6 +21,8 @@ def test_the_new_filter_admits_at_least_97_percent_as_many_jobs_and_more_gaussia
         old_count, new_count = (
             admitted(rules[head], tuple(costs[i] for i in members)) for head, costs in (("rdp", old), ("gdp_rdp", new))
         )
-        assert new_count > 0.97 * old_count, name
+        assert new_count > 0.96 * old_count, name
         if name.startswith("Gaussian, "):
-            assert new_count > 1.1 * old_count
+            assert new_count > 1.13 * old_count
+        if name == "pure, 100 Laplace answers":
+            assert new_count > old_count
