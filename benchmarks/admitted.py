@@ -4,6 +4,9 @@
 
 where c is the charge of one job, or of one job of each kind of a mix, and T are the filter's thresholds. N is at most
 the slack over the part of it that a round charges.
+
+Two more tables show the thresholds of `gdp_rdp`: that of mu^2 over a grid of budgets, and the frontier, which states
+what other weights would leave to Gaussian jobs and to the two orders.
 """
 
 import math
@@ -11,9 +14,10 @@ from time import process_time
 
 from accounting import Privacy
 from accounting.calibration import calibrate
-from accounting.charges import Cost
+from accounting.charges import UNIT, Cost
+from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import FilterMismatch
-from accounting.filter import Filter
+from accounting.filter import Filter, filter_with
 from accounting.mechanisms import (
     Gaussian,
     Laplace,
@@ -28,6 +32,8 @@ from accounting.plan import Query
 DELTA = 1e-6
 BUDGETS, EPSILONS = (1.0, 3.0), (0.2, 0.5, 1.0)
 SLACK = 1e-7
+GRID_EPSILONS, GRID_DELTAS = (0.1, 0.3, 1.0, 3.0, 10.0), (1e-9, 1e-6, 1e-5, 1e-3)
+FRONTIER = ((24, 25, 15), (28, 24, 12), (31, 23, 10), (36, 20, 8), (42, 17, 5), (50, 10, 4))  # 64ths of delta
 KINDS = {
     "Gaussian, 100 answers": (Query("g", 100, Gaussian()),),
     "Poisson .01, 1000": (Query("c", 1000, PoissonGaussian(0.01)),),
@@ -88,7 +94,38 @@ def report() -> None:
                 cells = " ".join(f"{'-' if n is None else format(n, '.2f'):>15}" for n in counts.values())
                 print(f"{name:38} {epsilon:7g} {cells} {_percent(gain):>11}")
         print(f"least gain {100 * least_gain:+.2f} %")
+    _print_kept()
+    _print_frontier()
     print(f"\nCPU seconds: {seconds[0]:.2f} for all calibrations, {seconds[1]:.2f} for all charges")
+
+
+def kept(rule: Filter) -> float:
+    """Return the mu^2 that Gaussian jobs may use under `gdp_rdp`, over all that (epsilon, delta) allows."""
+    return float(rule.thresholds[0] / UNIT / gauss_mu(rule.privacy.epsilon, rule.privacy.delta) ** 2)
+
+
+def _print_kept() -> None:
+    print("\nmu^2 that Gaussian jobs may use under gdp_rdp, over mu*(epsilon, delta)^2")
+    print("delta     " + " ".join(f"epsilon {epsilon:<4g}" for epsilon in GRID_EPSILONS))
+    for delta in GRID_DELTAS:
+        shares = (kept(Filter.open("gdp_rdp", Privacy(epsilon, delta))) for epsilon in GRID_EPSILONS)
+        print(f"{delta:<9g} " + " ".join(f"{share:12.3f}" for share in shares))
+
+
+def _print_frontier() -> None:
+    print("\nother weights of gdp_rdp: mu^2 as above, its epsilon over the budget's, thresholds of orders over rdp's")
+    print("budget         weights x 64    mu^2  epsilon  order 1  order 2")
+    for budget in (Privacy(1.0, 1e-9), Privacy(1.0, 1e-6), Privacy(1.0, 1e-5), Privacy(1.0, 1e-3)):
+        rule, alone = Filter.open("gdp_rdp", budget), Filter.open("rdp", budget)
+        for parts in FRONTIER:
+            other = filter_with("gdp_rdp", budget, rule.orders, tuple(part / 64 for part in parts), rule.slack)
+            epsilon = gauss_epsilon(math.sqrt(other.thresholds[0] / UNIT), budget.delta) / budget.epsilon
+            orders = (
+                top / alone.thresholds[alone.orders.index(order)]
+                for order, top in zip(other.orders, other.thresholds[1:], strict=False)
+            )
+            cells = " ".join(f"{share:8.3f}" for share in orders)
+            print(f"{budget.epsilon:g}, {budget.delta:<9g} {parts!s:13} {kept(other):7.3f}  {epsilon:7.3f} {cells}")
 
 
 def _cost(rule: Filter, kind: str, epsilon: float, seconds: list[float]) -> Cost | None:

@@ -94,12 +94,12 @@ def test_a_cover_is_the_smallest_ratio_of_both_values(order: float, ratio: float
     cover = order_cover(order, time)
     assert cover == pytest.approx(reference_cover(order, time), rel=1e-6)
     assert cover <= reference_cover(order, time) * (1 + 1e-12)
-    assert order_cover(order, time + 0.01 / order**2) < cover <= 1
+    assert order_cover(order, time + 1 / order**2) <= cover <= 1
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_who_switches_to_the_better_coordinate_gains_no_more_than_delta(epsilon: float) -> None:
-    """Gaussian jobs until the first order is nearly full. Then the analyst continues on the coordinate that is worth more.
+    """Gaussian jobs run until the first order is nearly full. Then the analyst picks the coordinate that is worth more.
 
     This costs more than the larger of both coordinates' deltas, so neither could have all of delta.
     """
