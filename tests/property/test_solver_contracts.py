@@ -93,7 +93,7 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
     rows, targets = [list(row) for row in rows], list(targets)
     rows[2], targets[2] = list(replaced[:2]), replaced[2]
     answers_of_neighbors.append(_answers(problem, np.array(rows), np.array(targets), w, anchor))
-    for (value, bound, _), (neighbor_value, neighbor_bound, _) in zip(*answers_of_neighbors, strict=True):
+    for (value, bound), (neighbor_value, neighbor_bound) in zip(*answers_of_neighbors, strict=True):
         assert bound == neighbor_bound  # the noise does not depend on the data
         assert np.isfinite(value).all()
         assert float(np.linalg.norm(value - neighbor_value)) <= 2 * bound
@@ -126,7 +126,7 @@ def _answers(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) 
             noise.batch = np.array([0, 1, 3, 4, 5])
             change("b", w, anchor + w)
     # If w is the anchor, changes read no data.
-    return answers if len(answers) == 7 else answers + [ExactAnswer(np.zeros(2), 1.0, "b")] * 4
+    return answers if len(answers) == 7 else answers + [ExactAnswer(np.zeros(2), 1.0)] * 4
 
 
 def dataset(kind: str, n: int, d: int) -> tuple[Vector, Vector]:

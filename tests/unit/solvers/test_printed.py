@@ -91,7 +91,7 @@ def test_replacing_one_record_moves_both_parts_within_their_bounds(loss: Any) ->
                     X, y = X.copy(), y.copy()
                     X[trial % 6], y[trial % 6] = -3 * X[trial % 6], 1.0
                 oracle_of(inputs.of_arrays(X, y, problem), 3).printed_change("step", w, anchor)
-        (parts, bound, _), (neighbor_parts, neighbor_bound, _) = answers
+        (parts, bound), (neighbor_parts, neighbor_bound) = answers
         assert bound == neighbor_bound >= 2 * problem.G / 3
         assert np.linalg.norm(parts[0] - neighbor_parts[0]) <= 2 * bound
         assert np.linalg.norm(parts[1] - neighbor_parts[1]) <= bound * 3 / 6
