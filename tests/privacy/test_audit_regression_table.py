@@ -21,7 +21,7 @@ from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, sensitivity_factor
 from solvers import weighting
 from solvers.columns import Columns
-from solvers.data_access import inputs, weighted, weighted_sums
+from solvers.data_access import inputs, weighted
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
 from solvers.data_access.packing import packing
@@ -303,9 +303,10 @@ def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(fami
         assert complaints(family, relation, Unit("person", 3)) == []
 
 
-def of_unit_rows(u: Vector) -> Vector:
-    """Mutant: weights do not follow the length of a row."""
-    return np.ones(len(u))
+def of_unit_rows(kind: type[AnyWeights]) -> Callable[[AnyWeights, Vector, Vector], Vector]:
+    """Return a mutant of a kind's weights, which do not follow the length of a row."""
+    weights: Any = kind.weights
+    return lambda self, margins, norms: weights(self, margins, np.ones_like(norms))
 
 
 def without_curvature_limit(work: Curvatures, data: Data, rows: Slots) -> Vector:
@@ -354,9 +355,9 @@ def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -
 @pytest.mark.parametrize(
     ("family", "query", "target", "name", "mutant"),
     [
-        ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
-        ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
-        ("poisson", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("linear", "gradient", LinearWeights, "weights", of_unit_rows(LinearWeights)),
+        ("logistic", "gradient", LogisticWeights, "weights", of_unit_rows(LogisticWeights)),
+        ("poisson", "gradient", PoissonWeights, "weights", of_unit_rows(PoissonWeights)),
         ("linear", "gradient", Scores, "sum", cut_after_the_sum),
         ("logistic", "gradient", Scores, "sum", cut_after_the_sum),
         ("poisson", "gradient", Scores, "sum", cut_after_the_sum),

@@ -81,7 +81,8 @@ def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_t
     for name in ("data", "meter", "noise", "plan"):
         assert not hasattr(oracle, name)
     slots = {name for kind in type(oracle).__mro__ for name in getattr(kind, "__slots__", ())}
-    assert {"_data", "_meter", "_problem"} <= slots  # private names, which a later test refuses in methods
+    assert all(name.startswith("_") for name in slots)  # private names, which a later test refuses in methods
+    assert len(slots) >= 3
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_the_search_for_private_names_finds_each_way(source: str) -> None:
 
 
 def accessed(
-    mechanism: Mechanism, records: range | None = None, problem: Problem = PROBLEM, uses: int = 1
+    mechanism: Mechanism, problem: Problem = PROBLEM, uses: int = 1, records: range | None = None
 ) -> DataAccess:
     """Return an access whose plan has uses of the mechanism, named "value". These records, or all, have been read."""
     present = np.ones(problem.slots, dtype=np.bool_) if problem.unit.is_person else None
@@ -243,7 +244,7 @@ def test_drawn_rows_and_disjoint_parts_serve_one_use() -> None:
 
 
 def test_a_part_contains_all_records_read_since_the_last_release() -> None:
-    access = accessed(Parallel(Laplace(), 2), range(3))
+    access = accessed(Parallel(Laplace(), 2), records=range(3))
     access.release("value", np.zeros(2), 1.0)
     access.mean_gradient(range(2), np.zeros(2))
     access.mean_gradient(range(4, 6), np.zeros(2))
