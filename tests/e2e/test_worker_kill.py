@@ -236,7 +236,8 @@ def test_threads_that_wait_for_one_attempt_get_the_same_result(engine: DaskEngin
 
 
 def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
-    address = str(engine.client.scheduler.address)
+    assert engine.cluster is not None
+    address = engine.cluster.scheduler_address
     assert address.startswith("tls://127.0.0.1:")
     host, port = address.removeprefix("tls://").split(":")
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
