@@ -72,15 +72,17 @@ def test_a_model_is_trained_with_the_noise_and_the_batches_of_a_session(client: 
             accountant.compose(plan.dp_event.event, STEPS - STEPS_RUN + 1)
     assert refused.value.code == "session_exhausted"
     assert ((ROWS @ np.asarray(weights) > 0) == CLASSES).mean() > 0.9
-    ended = session.session
-    assert (ended.state, ended.plan[0].recorded) == ("closed", STEPS_RUN)
+    assert (session.state, session.plan[0].recorded) == ("closed", STEPS_RUN)
     receipt = session.receipt()
     receipt.verify()
     assert receipt.facts["asserted"] == "asserted by the analyst's program, not observed by this service"
     assert receipt.facts["plan"][0]["recorded"] == STEPS_RUN
     assert [entry.kind for entry in client.ledger(dataset)][-2:] == ["reserved", "settled"]
-    assert 0 < ended.charged.share < ended.reserved.share
-    assert client.datasets.budget(dataset).share == pytest.approx(ended.charged.share)
+    reserved, charged = session.session.reserved.share, session.session.charged.share
+    assert reserved is not None
+    assert charged is not None
+    assert 0 < charged < reserved
+    assert client.datasets.budget(dataset).share == pytest.approx(charged)
 
 
 def test_the_noise_and_the_batches_of_a_plan_are_those_of_its_event() -> None:
