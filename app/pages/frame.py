@@ -250,7 +250,7 @@ async def _refused(request: Request, error: ApiError) -> Response:
             session.COOKIE not in request.cookies
         ):  # a link of another site sends no cookie, and must not end the session
             return visit.go("/sign-in")
-        answer = visit.go("/sign-in?ended=true")
+        answer = visit.go("/sign-in?expired=true")
         session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"

@@ -6,7 +6,7 @@
 Code lines leave out blank lines, comments and docstrings. A function's parameters leave out `self`, `cls` and the
 typing context of numba's intrinsics. Commands of the command line, and the constructors and functions of the Python
 API, are exempt, because their parameters are what a person sets. Fields of JSON documents are exempt from the rule on
-names, because released clients read them.
+names, because released clients read them, and so are the parameters of Python's special methods.
 """
 
 import argparse
@@ -110,6 +110,17 @@ class Module:
             if PARTICLES.fullmatch(node.id.strip("_").lower()):
                 yield f"{self.name}:{node.lineno} {node.id}"
 
+    def particle_parameters(self) -> Iterator[str]:
+        """Yield the parameters that are a bare particle or participle."""
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.endswith("__"):
+                continue
+            if _EXEMPT.match(f"{self.name}:{node.name}"):
+                continue
+            for parameter in ast.walk(node.args):
+                if isinstance(parameter, ast.arg) and PARTICLES.fullmatch(parameter.arg.strip("_").lower()):
+                    yield f"{self.name}:{parameter.lineno} {node.name}({parameter.arg})"
+
 
 def modules(*folders: str) -> list[Module]:
     """Return the Python files of the named top-level folders."""
@@ -126,6 +137,7 @@ def excesses(product: list[Module]) -> dict[str, list[str]]:
             place for module in product for place in module.long_parameter_lists()
         ],
         "assignments to bare particles": [place for module in product for place in module.particle_names()],
+        "parameters that are bare particles": [place for module in product for place in module.particle_parameters()],
     }
 
 
