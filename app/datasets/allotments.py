@@ -19,9 +19,7 @@ from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Page
 
 
-def put(
-    database: Database, steward: Principal, dataset_id: str, name_or_id: str, request: AllotmentRequest
-) -> Allotment:
+def put(database: Database, steward: Principal, dataset_id: str, name_or_id: str, body: AllotmentRequest) -> Allotment:
     """Set an analyst's allotment, instead of an earlier one.
 
     Raises
@@ -34,12 +32,10 @@ def put(
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
         analyst, budget = analyst_of(connection, name_or_id), row.state.filter.privacy
-        delta = None if request.epsilon is None else budget.delta if request.delta is None else request.delta
-        if request.epsilon is not None and (
-            request.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)
-        ):
+        delta = None if body.epsilon is None else budget.delta if body.delta is None else body.delta
+        if body.epsilon is not None and (body.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)):
             raise invalid_field("body", "must not exceed the dataset's budget in epsilon or delta", "out_of_range")
-        new = Row(analyst, request.mode, request.share, request.epsilon, delta, steward.name, database.timestamp())
+        new = Row(analyst, body.mode, body.share, body.epsilon, delta, steward.name, database.timestamp())
         if new.of(row.state.filter).part.top == 0:
             reason = "is too small for the filter of this dataset: state a `share`, or a larger epsilon"
             raise invalid_field("body", reason, "out_of_range")

@@ -143,9 +143,7 @@ class Recorded:
     answers: int
 
 
-def record(
-    database: Database, principal: Principal, session_id: str, key: str | None, request: StepsRequest
-) -> Recorded:
+def record(database: Database, principal: Principal, session_id: str, key: str | None, body: StepsRequest) -> Recorded:
     """Record answers of an open session; the same key and body again return the same session and record nothing.
 
     Raises
@@ -153,7 +151,7 @@ def record(
     ApiError
         not_found; session_ended; session_exhausted; out_of_range for the event; dataset_frozen; idempotency_conflict.
     """
-    digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
+    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
     with database.write() as connection:
         row, now = locked(connection, principal, session_id), database.timestamp()
         earlier = None if key is None else store.step(connection, row.id, key)
@@ -164,24 +162,24 @@ def record(
             return Recorded(replace(row, recorded=earlier[1]).to_wire(row.created_at), 0)
         row = settling.settle_expired(connection, row, now)
         if row.state == "open":
-            recorded = _with_steps(connection, row, request)
+            recorded = _with_steps(connection, row, body)
             store.set_recorded(connection, row, recorded)
             note_recorded(connection, row.id, recorded)
             if key is not None:
                 store.insert_step(connection, row.id, key, digest, recorded)
-            return Recorded(replace(row, recorded=canonical_text(recorded)).to_wire(now), request.steps)
+            return Recorded(replace(row, recorded=canonical_text(recorded)).to_wire(now), body.steps)
     raise ApiError("session_ended")  # after the commit of an expiry
 
 
-def _with_steps(connection: sa.Connection, row: SessionRow, request: StepsRequest) -> list[int]:
+def _with_steps(connection: sa.Connection, row: SessionRow, body: StepsRequest) -> list[int]:
     """Return the numbers of recorded answers after these; raise an `ApiError` if they may not be recorded."""
     recorded, counts = list(row.counts), [each["count"] for each in json.loads(row.plan)]
-    if request.event >= len(counts):
+    if body.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
     if ledger.load_state(connection, row.dataset_id).frozen:
         raise ApiError("dataset_frozen")
-    recorded[request.event] += request.steps
-    if recorded[request.event] > counts[request.event]:
+    recorded[body.event] += body.steps
+    if recorded[body.event] > counts[body.event]:
         raise ApiError("session_exhausted")
     return recorded
 

@@ -98,14 +98,8 @@ class Tally:
     def _column(self, column: Column, kinds: Mapping[Fate, _Kind]) -> ColumnReport:
         remedy = partial(cure, column, self._spec.dialect)
         outcomes = [
-            Outcome(
-                what=outcome_kind,
-                count=k.count,
-                line=k.line,
-                examples=[*k.examples],
-                cure=remedy(outcome_kind, [*k.examples]),
-            )
-            for outcome_kind, k in ((_outcome_kind(column, fate), kind) for fate, kind in kinds.items())
+            Outcome(what=name, count=k.count, line=k.line, examples=[*k.examples], cure=remedy(name, [*k.examples]))
+            for name, k in ((_outcome_kind(column, fate), kind) for fate, kind in kinds.items())
             if k.count
         ]
         parsed = self._records - sum(outcome.count for outcome in outcomes)
