@@ -137,7 +137,7 @@ class Visit:
             "navigation": [(path, name) for path, name, roles in NAVIGATION if role in roles],
             "static": lambda name: self.root + address(name),
             "problem": None if error is None else error.details(),
-            "here": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
+            "current_path": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
         }
         text = await in_turn(_TEMPLATES.get_template(template).render, frame | context)
         return HTMLResponse(text, status if error is None else error.status)
