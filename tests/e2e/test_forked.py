@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import solvers.compiled  # noqa: F401, here, and not in each fork anew
-from app.calculation.calculators import Begun, ForkedCalculators
+from app.calculation.calculators import CalculatingProcess, ForkedCalculators
 from app.jobs import service
 from app.worker import forked
 from app.worker.engine import FAILED
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def forker() -> Iterator[Begun]:
+def forker() -> Iterator[CalculatingProcess]:
     """The process that forks a child for each attempt."""
     forker = forked.begin()
     yield forker
@@ -33,24 +33,24 @@ def forker() -> Iterator[Begun]:
 
 
 @pytest.fixture
-def running(tmp_path: Path, forker: Begun) -> Iterator[Running[ForkedEngine]]:
+def running(tmp_path: Path, forker: CalculatingProcess) -> Iterator[Running[ForkedEngine]]:
     running = Running(tmp_path / "home", ForkedEngine(forker))
     yield running
     running.stop()
 
 
-def _children(forker: Begun) -> list[psutil.Process]:
+def _children(forker: CalculatingProcess) -> list[psutil.Process]:
     return psutil.Process(forker.process.pid).children()
 
 
-def _child(forker: Begun) -> psutil.Process:
+def _child(forker: CalculatingProcess) -> psutil.Process:
     """Return the child that runs the attempt, as soon as it exists."""
     [child] = until(lambda: _children(forker))
     return child
 
 
 def test_a_job_is_run_to_its_end_and_each_attempt_has_its_own_noise(
-    running: Running[ForkedEngine], forker: Begun
+    running: Running[ForkedEngine], forker: CalculatingProcess
 ) -> None:
     """A fork copies its parent's memory, but two attempts of one job must not share random draws."""
     jobs = [running.finished(running.submit(**SHORT)) for _ in range(2)]
@@ -64,7 +64,7 @@ def test_a_job_is_run_to_its_end_and_each_attempt_has_its_own_noise(
 
 
 def test_a_killed_child_costs_an_attempt_and_the_second_time_the_job_is_lost(
-    running: Running[ForkedEngine], forker: Begun
+    running: Running[ForkedEngine], forker: CalculatingProcess
 ) -> None:
     job, first = running.submit(**LONG), _child(forker)
     first.kill()
@@ -76,7 +76,9 @@ def test_a_killed_child_costs_an_attempt_and_the_second_time_the_job_is_lost(
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_a_cancelled_job_ends_its_child_and_frees_the_slot(running: Running[ForkedEngine], forker: Begun) -> None:
+def test_a_cancelled_job_ends_its_child_and_frees_the_slot(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
     job, child = running.submit(**LONG), _child(forker)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
@@ -84,7 +86,9 @@ def test_a_cancelled_job_ends_its_child_and_frees_the_slot(running: Running[Fork
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_a_killed_process_fails_its_jobs_and_nothing_hangs(running: Running[ForkedEngine], forker: Begun) -> None:
+def test_a_killed_process_fails_its_jobs_and_nothing_hangs(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
     forker.process.kill()
     forker.process.wait()
     job_view = running.finished(running.submit(**SHORT))
@@ -110,7 +114,7 @@ def test_a_truncated_output_is_a_lost_child() -> None:
         assert attempt.result().kind == kind
 
 
-def test_an_invalid_job_is_reported_in_one_word(forker: Begun) -> None:
+def test_an_invalid_job_is_reported_in_one_word(forker: CalculatingProcess) -> None:
     assert result_kind(ForkedEngine(forker), "{}") == "raised"
     assert result_kind(ForkedEngine(forker), "not JSON") == "raised"
 
@@ -138,13 +142,13 @@ if "threads" in sys.argv:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 else:
     forked.run = run
-begun = forked.begin()
-assert begun.channel.recv(1) == forked.WARM
-attempt = forked.ForkedEngine(begun).submit("job_1", 1, "{}")
+process = forked.begin()
+assert process.channel.recv(1) == forked.WARM
+attempt = forked.ForkedEngine(process).submit("job_1", 1, "{}")
 while not attempt.done():
     time.sleep(0.01)
-print(type(begun.process).__name__, attempt.result().output or attempt.result().kind)
-begun.end()
+print(type(process.process).__name__, attempt.result().output or attempt.result().kind)
+process.end()
 """
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from app.calculation.calculators import Begun, ForkedCalculators, Lost, begin
+from app.calculation.calculators import CalculatingProcess, ForkedCalculators, Lost, begin
 from app.calculation.pool import EACH
 from app.calculation.questions import (
     ANSWER,
@@ -63,7 +63,7 @@ DEAR = price(
 
 
 @pytest.fixture(scope="module")
-def forker() -> Begun:
+def forker() -> CalculatingProcess:
     os.environ["PURSE_SECRET"] = "canary4711"
     forker = begin()
     del os.environ["PURSE_SECRET"]
@@ -71,7 +71,7 @@ def forker() -> Begun:
 
 
 @pytest.fixture(scope="module")
-def calculators(forker: Begun) -> Iterator[ForkedCalculators]:
+def calculators(forker: CalculatingProcess) -> Iterator[ForkedCalculators]:
     started = ForkedCalculators(SECONDS, forker)
     assert started.is_warm()
     yield started
@@ -79,7 +79,7 @@ def calculators(forker: Begun) -> Iterator[ForkedCalculators]:
 
 
 @pytest.fixture(scope="module")
-def process(forker: Begun) -> psutil.Process:
+def process(forker: CalculatingProcess) -> psutil.Process:
     """The process that forks a child for each question to `calculators`."""
     return psutil.Process(forker.process.pid)
 
@@ -173,9 +173,9 @@ def test_the_process_ends_without_a_stack_trace_when_its_server_is_killed(is_war
     script = f"""
 import os, signal, socket
 from app.calculation.calculators import begin
-begun = begin()
+process = begin()
 if {is_warm}:
-    begun.channel.recv(1, socket.MSG_PEEK)
+    process.channel.recv(1, socket.MSG_PEEK)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run(
