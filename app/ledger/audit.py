@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 
 import sqlalchemy as sa
 
@@ -24,6 +24,26 @@ class UnsoundLedger(StartRefused):
     """The stored state of a budget differs from its ledger; nothing may be charged on it."""
 
 
+@dataclass(slots=True)
+class Stored:
+    """The rows that must agree with the entries of a ledger.
+
+    Parameters
+    ----------
+    state, family : columns of the ledger
+    last : number of its last entry; 0 if it has none
+    rows : its datasets
+    charges, sums : the number of charges and the stored sum of each of its analysts
+    """
+
+    state: str
+    family: str | None
+    last: int
+    rows: list[Row] = field(default_factory=list)
+    charges: int = 0
+    sums: list[str] = field(default_factory=list)
+
+
 def verify(database: Database) -> dict[str, str | None]:
     """Return for each ledger (by the dataset that opened it) what does not hold, or None.
 
@@ -31,16 +51,24 @@ def verify(database: Database) -> dict[str, str | None]:
     """
     with database.read() as connection:
         every = known(connection)
-    results = {}
-    for dataset in every:
+    results: dict[str, str | None] = {}
+    for batch in store.batches(every):
         with database.read() as connection:
-            results[dataset] = follow(connection, dataset, Replay())
+            results |= _verify_batch(connection, batch)
     return results
 
 
 def verify_here(connection: sa.Connection) -> dict[str, str | None]:
     """Verify the ledgers that this connection sees; return the same as `verify`."""
-    return {dataset: follow(connection, dataset, Replay()) for dataset in known(connection)}
+    results: dict[str, str | None] = {}
+    for batch in store.batches(known(connection)):
+        results |= _verify_batch(connection, batch)
+    return results
+
+
+def _verify_batch(connection: sa.Connection, batch: Sequence[str]) -> dict[str, str | None]:
+    rows = stored(connection, batch)
+    return {ledger: follow(connection, ledger, Replay(), rows[ledger]) for ledger in batch}
 
 
 def known(connection: sa.Connection) -> Sequence[str]:
@@ -50,6 +78,21 @@ def known(connection: sa.Connection) -> Sequence[str]:
     """
     opening = sa.select(ledgers.c.id).outerjoin(datasets, datasets.c.id == ledgers.c.id)
     return connection.scalars(opening.order_by(datasets.c.created_at, ledgers.c.id)).all()
+
+
+def stored(connection: sa.Connection, batch: Sequence[str]) -> dict[str, Stored]:
+    """Return the rows of these ledgers, by the id of the ledger, as one snapshot if the connection has one."""
+    columns = (ledgers.c.id, ledgers.c.state, ledgers.c.family, store.LAST_SEQUENCE)
+    rows = {ledger: Stored("", None, 0) for ledger in batch}
+    for ledger, state, family, last in connection.execute(sa.select(*columns).where(ledgers.c.id.in_(batch))):
+        rows[ledger] = Stored(state, family, last or 0)
+    of_datasets = sa.select(datasets.c.ledger_id, *(datasets.c[column.name] for column in fields(Row)))
+    for ledger, *row in connection.execute(of_datasets.where(datasets.c.ledger_id.in_(batch))):
+        rows[ledger].rows.append(Row(*row))
+    for sums in connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id.in_(batch))):
+        rows[sums.ledger_id].charges += sums.charges
+        rows[sums.ledger_id].sums.append(sums.spent)
+    return rows
 
 
 def lacking(database: Database, heads: Iterable[Head]) -> list[Head]:
@@ -73,53 +116,52 @@ def refuse(results: Mapping[str, str | None]) -> None:
         )
 
 
-def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
-    """Follow a ledger to its end and compare it with the stored state; return what does not hold, or None.
+def follow(connection: sa.Connection, ledger: str, followed: Replay, rows: Stored) -> str | None:
+    """Follow a ledger to its end and compare it with its stored rows; return what does not hold, or None.
 
     Parameters
     ----------
     followed : replay to continue; afterwards it is at the ledger's end
+    rows : as `stored` returned them on this connection
     """
     try:
-        while page := store.entries(connection, dataset, followed.sequence, PAGE):
+        while followed.sequence < rows.last:
+            page = store.entries(connection, ledger, followed.sequence, PAGE)
+            if not page:
+                raise LedgerInvalid("the dataset that opened it is missing")
             followed.follow(page)
         if followed.state is None:
             raise LedgerInvalid("it has no entry")
-        wrong = _wrong_datasets(connection, dataset, followed)
+        wrong = _wrong_datasets(ledger, followed, rows)
         if wrong is not None:
             return wrong
-        if followed.state != store.load_state(connection, dataset):
+        if followed.state != LedgerState.from_json(json.loads(rows.state)):
             return "the stored state differs from the state that its entries give"
-        return _wrong_sums(connection, dataset, followed.state)
+        return _wrong_sums(followed.state, rows)
     except (AccountingError, ValueError, KeyError) as error:
         return str(error) if isinstance(error, AccountingError) else "a stored row or entry cannot be read"
 
 
-def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
+def _wrong_datasets(ledger: str, followed: Replay, rows: Stored) -> str | None:
     """Return how the rows of the ledger's datasets, or its family's name, differ from its entries, or None."""
-    columns = [datasets.c[field.name] for field in fields(Row)]
-    members = sa.select(*columns).where(datasets.c.ledger_id == dataset)
-    stored = {row.id: Row(*row) for row in connection.execute(members)}
+    of_datasets = {row.id: row for row in rows.rows}
     stages = {id_: member.data for id_, member in followed.datasets.items()}
-    if followed.opened != dataset or stages != {id_: row.stage for id_, row in stored.items()}:
+    if followed.opened != ledger or stages != {id_: row.stage for id_, row in of_datasets.items()}:
         return "its entries and the stored rows name different datasets"
-    differences = (row.differs(followed.datasets[id_].registration) for id_, row in stored.items())
+    differences = (row.differs(followed.datasets[id_].registration) for id_, row in of_datasets.items())
     if wrong := next(filter(None, differences), None):
         return wrong
-    for id_, row in stored.items():
+    for id_, row in of_datasets.items():
         if followed.datasets[id_].session_rule not in (None, declared(row.spec).sessions):
             return f"the stored rule for sessions of {id_} differs from the rule in the ledger"
     has_family = any(stage != "withdrawn" for stage in stages.values())
-    family = followed.datasets[dataset].registration.family if has_family else None
-    if connection.scalar(sa.select(ledgers.c.family).where(ledgers.c.id == dataset)) != family:
-        return "the stored name of its family differs from the registered name"
-    return None
+    family = followed.datasets[ledger].registration.family if has_family else None
+    return None if rows.family == family else "the stored name of its family differs from the registered name"
 
 
-def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:
-    rows = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == dataset)).all()
-    parts = [cost_from_json(json.loads(row.spent)) for row in rows]
+def _wrong_sums(state: LedgerState, rows: Stored) -> str | None:
+    parts = [cost_from_json(json.loads(text)) for text in rows.sums]
     total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.zero_cost
-    if total != state.spent or sum(row.charges for row in rows) != state.charges:
+    if total != state.spent or rows.charges != state.charges:
         return "the stored sums of its analysts do not add up to its spending"
     return None

@@ -95,7 +95,7 @@ def _contents(connection: sa.Connection, keys: Jwks) -> Contents:
             f"a ledger or a receipt is not valid ({'; '.join(wrong)}), so nothing was copied. Restore home and "
             "database from one backup"
         )
-    heads = {ledger: store.head(connection, ledger) for ledger in results}
+    heads = store.heads(connection)
     return Contents({table.name: _sum(connection, table) for table in metadata.sorted_tables}, heads, count)
 
 

@@ -4,7 +4,7 @@ Every function works inside the caller's transaction, so an entry is committed t
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -49,6 +49,14 @@ from app.persistence.tables import (
 _OF_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
 _OF_SESSION = json_at(ledger_entries.c.body, "$.session", sa.Text())
 _NOT_OPEN = "the ledger is not open. Register a dataset first"
+_BATCH = 200  # ids in one statement
+# The number of the last entry of the ledger in the enclosing statement.
+LAST_SEQUENCE = (
+    sa.select(sa.func.max(ledger_entries.c.sequence))
+    .where(ledger_entries.c.ledger_id == ledgers.c.id)
+    .correlate(ledgers)
+    .scalar_subquery()
+)
 _ENDS = ("refunded", "released", "failed", "cancelled")  # kinds of the last entry of a job
 
 
@@ -66,6 +74,11 @@ def locking(of: sa.ColumnElement[bool]) -> sa.Select[str]:
     """Return the statement of `lock`, for frequent use."""
     of_datasets = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
     return sa.select(ledgers.c.id).where(of_datasets).order_by(ledgers.c.id).with_for_update()
+
+
+def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split ids into parts that are short enough for one statement."""
+    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState:
@@ -319,11 +332,36 @@ def contains(connection: sa.Connection, head: Head, ledger_id: str | None = None
     return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(matches).limit(1)) is not None
 
 
-def head(connection: sa.Connection, ledger_id: str) -> Head:
-    """Return the head of a ledger, read from its last entry."""
-    mine = sa.select(ledger_entries.c.sequence, ledger_entries.c.hash).where(ledger_entries.c.ledger_id == ledger_id)
-    row = connection.execute(mine.order_by(ledger_entries.c.sequence.desc()).limit(1)).one()
-    return Head(row.sequence, row.hash)
+def contained(connection: sa.Connection, heads: Mapping[str, Head]) -> set[str]:
+    """Return the ledgers that contain the entry of their head."""
+    entry = sa.tuple_(ledger_entries.c.ledger_id, ledger_entries.c.sequence)
+    present = set()
+    for batch in batches(list(heads)):
+        named = entry.in_([(ledger, heads[ledger].sequence) for ledger in batch])
+        rows = connection.execute(sa.select(ledger_entries.c.ledger_id, ledger_entries.c.hash).where(named))
+        present |= {row.ledger_id for row in rows if row.hash == heads[row.ledger_id].hash}
+    return present
+
+
+def heads(connection: sa.Connection) -> dict[str, Head]:
+    """Return the head of every ledger, read from its last entry."""
+    entry = ledger_entries.alias()
+    is_last = (entry.c.ledger_id == ledgers.c.id) & (entry.c.sequence == LAST_SEQUENCE)
+    rows = connection.execute(
+        sa.select(ledgers.c.id, entry.c.sequence, entry.c.hash).join_from(ledgers, entry, is_last)
+    )
+    return {row.id: Head(row.sequence, row.hash) for row in rows}
+
+
+def openings(connection: sa.Connection, batch: Sequence[str]) -> dict[str, str]:
+    """Return the hash of the first entry of each of these ledgers, without entries that do not have their hash."""
+    is_first = ledger_entries.c.ledger_id.in_(batch) & (ledger_entries.c.sequence == 1)
+    hashes = {}
+    for row in connection.execute(sa.select(ledger_entries).where(is_first)):
+        with suppress(AccountingError, ValueError):  # of a body that cannot be read
+            if _entry(row).digest() == row.hash:
+                hashes[row.ledger_id] = row.hash
+    return hashes
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:

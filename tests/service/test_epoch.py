@@ -62,7 +62,7 @@ def _datasets(world: World) -> list[str]:
 
 def _heads(world: World) -> dict[str, Head]:
     with world.database.read() as connection:
-        return {dataset: store.head(connection, dataset) for dataset in audit.verify(world.database)}
+        return store.heads(connection)
 
 
 def _published_heads(world: World) -> dict[str, Head]:
