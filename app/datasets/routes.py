@@ -166,7 +166,7 @@ def ledger(
     dataset_id: DatasetId,
     asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
     analyst: Annotated[
-        Name | None, Query(description="Only what this analyst's jobs did, by name or the id of the identity.")
+        Name | None, Query(description="Only entries about this analyst's jobs and sessions, by name or identity id.")
     ] = None,
     kind: Annotated[EntryKind | None, Query(description="Only entries of this kind.")] = None,
 ) -> Page[LedgerEntry]:

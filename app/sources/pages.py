@@ -16,7 +16,7 @@ from app.sources.thrift import Reader
 _UNFOLDED, _PACKED = 2, 3  # fields of a page's header
 _ENCODINGS = {5: 2, 7: 2, 8: 4}  # fields of data, dictionary and second data page's own headers: there, the encoding
 _DICTIONARY, _VALUES = 7, 1  # the field of a dictionary page's own header; of every own header, the number of values
-_DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.")
+_DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged. Write it again.")
 
 
 @dataclass(frozen=True, slots=True)

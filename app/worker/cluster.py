@@ -232,7 +232,7 @@ class _DaskHandle:
                 if busy:
                     self._client.restart_workers(busy, timeout=2 * GRACE_SECONDS, raise_for_error=False)
             except Exception as error:
-                logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
+                logging.getLogger(__name__).warning("attempt_not_stopped %s %s", self._key, type(error).__name__)
             if is_done.wait(GRACE_SECONDS):
                 return
 
