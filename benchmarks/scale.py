@@ -47,8 +47,13 @@ _ROWS = 2_000  # per statement
 _OPTIONS = {"shared_buffers": "1GB", "autovacuum": "on", "fsync": "on", "full_page_writes": "on"}
 
 
-def report(datasets: int = DATASETS, analysts: int = ANALYSTS, charges: int = CHARGES) -> None:
+def report() -> None:
     """Print the seconds of a start and of frequent requests, with one dataset and with all of them."""
+    measure(DATASETS, ANALYSTS, CHARGES)
+
+
+def measure(datasets: int, analysts: int, charges: int) -> None:
+    """Print the figures of `report` for these numbers."""
     cluster = start_cluster(**_OPTIONS)
     with closing(cluster), tempfile.TemporaryDirectory() as name:
         folder, url, token = Path(name), cluster.database(), secrets.token_urlsafe(32)

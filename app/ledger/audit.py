@@ -50,7 +50,7 @@ def verify(database: Database) -> dict[str, str | None]:
     Only reads, so a server may run meanwhile.
     """
     with database.read() as connection:
-        every = known(connection)
+        every = ledger_ids(connection)
     results: dict[str, str | None] = {}
     for batch in store.batches(every):
         with database.read() as connection:
@@ -61,7 +61,7 @@ def verify(database: Database) -> dict[str, str | None]:
 def verify_here(connection: sa.Connection) -> dict[str, str | None]:
     """Verify the ledgers that this connection sees; return the same as `verify`."""
     results: dict[str, str | None] = {}
-    for batch in store.batches(known(connection)):
+    for batch in store.batches(ledger_ids(connection)):
         results |= _verify_batch(connection, batch)
     return results
 
@@ -71,7 +71,7 @@ def _verify_batch(connection: sa.Connection, batch: Sequence[str]) -> dict[str, 
     return {ledger: follow(connection, ledger, Replay(), rows[ledger]) for ledger in batch}
 
 
-def known(connection: sa.Connection) -> Sequence[str]:
+def ledger_ids(connection: sa.Connection) -> Sequence[str]:
     """Return the id of every ledger (that of the dataset that opened it), the oldest first.
 
     A ledger whose opening dataset is missing is included, because other datasets may still be charged on it.

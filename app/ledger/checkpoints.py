@@ -69,7 +69,7 @@ class Checkpoints:
             if a ledger does not hold.
         """
         with self._database.read() as connection:
-            every = audit.known(connection)
+            every = audit.ledger_ids(connection)
         results = {}
         for batch in store.batches(every):
             with self._database.read() as connection:
@@ -199,7 +199,7 @@ class Checkpoints:
         if not self.are_confirmed:
             return
         with self._database.read() as connection:
-            every = audit.known(connection)
+            every = audit.ledger_ids(connection)
         grown: dict[str, int] = {}  # by ledger, the number of its last entry
         unsigned = 0
         for batch in store.batches(every):

@@ -108,7 +108,7 @@ def store(file: Path, reading: Reading, folder: Path, layout: Layout = ROWS) -> 
     Raises
     ------
     SourceError
-        Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed; Away.
+        Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed; StorageUnreachable.
     """
     if layout.place is not None:
         return _store_partitions(file, reading, folder, layout.place)

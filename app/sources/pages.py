@@ -84,12 +84,12 @@ class Window:
 
     Attributes
     ----------
-    most : bytes, of the pages that were added
+    largest : bytes, of the pages that were added
     """
 
     def __init__(self, rows: int) -> None:
         self._rows, self._pages = rows, deque[Page]()
-        self._unfolded = self._values = self.most = 0
+        self._unfolded = self._values = self.largest = 0
 
     def add(self, page: Page) -> None:
         """Add the next page of the column."""
@@ -101,4 +101,4 @@ class Window:
             oldest = self._pages.popleft()
             self._unfolded -= oldest.unfolded
             self._values -= oldest.values
-        self.most = max(self.most, self._unfolded)
+        self.largest = max(self.largest, self._unfolded)

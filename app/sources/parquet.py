@@ -162,9 +162,9 @@ class _RowGroup:
                 self.text += is_text * (page.unfolded + _ENTRY_BYTES * page.values)
             else:
                 window.add(page)
-            self._check(largest, window.most * is_text)
+            self._check(largest, window.largest * is_text)
         self.pages += largest
-        self.text += window.most * is_text
+        self.text += window.largest * is_text
 
     def _check(self, page: int, text: int) -> None:
         """Raise `TooLarge` if it is too much, together with a column that is being added."""
