@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 
 import sqlalchemy as sa
 
@@ -11,37 +10,18 @@ from accounting.records.chain import Head
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from accounting.records.replay import Replay
-from app.ledger import store
-from app.ledger.registrations import Row, declared
+from app.ledger import batches, store
+from app.ledger.batches import LedgerRows
+from app.ledger.registrations import declared
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
-from app.persistence.tables import analyst_spend, datasets, ledgers
+from app.persistence.tables import datasets, ledgers
 
 PAGE = 1000  # most entries in memory at once
 
 
 class UnsoundLedger(StartRefused):
     """The stored state of a budget differs from its ledger; nothing may be charged on it."""
-
-
-@dataclass(slots=True)
-class Stored:
-    """The rows that must agree with the entries of a ledger.
-
-    Parameters
-    ----------
-    state, family : columns of the ledger
-    last : number of its last entry; 0 if it has none
-    rows : its datasets
-    charges, sums : the number of charges and the stored sum of each of its analysts
-    """
-
-    state: str
-    family: str | None
-    last: int
-    rows: list[Row] = field(default_factory=list)
-    charges: int = 0
-    sums: list[str] = field(default_factory=list)
 
 
 def verify(database: Database) -> dict[str, str | None]:
@@ -52,7 +32,7 @@ def verify(database: Database) -> dict[str, str | None]:
     with database.read() as connection:
         every = ledger_ids(connection)
     results: dict[str, str | None] = {}
-    for batch in store.batches(every):
+    for batch in batches.split(every):
         with database.read() as connection:
             results |= _verify_batch(connection, batch)
     return results
@@ -61,13 +41,13 @@ def verify(database: Database) -> dict[str, str | None]:
 def verify_here(connection: sa.Connection) -> dict[str, str | None]:
     """Verify the ledgers that this connection sees; return the same as `verify`."""
     results: dict[str, str | None] = {}
-    for batch in store.batches(ledger_ids(connection)):
+    for batch in batches.split(ledger_ids(connection)):
         results |= _verify_batch(connection, batch)
     return results
 
 
 def _verify_batch(connection: sa.Connection, batch: Sequence[str]) -> dict[str, str | None]:
-    rows = stored(connection, batch)
+    rows = batches.rows_of(connection, batch)
     return {ledger: follow(connection, ledger, Replay(), rows[ledger]) for ledger in batch}
 
 
@@ -78,21 +58,6 @@ def ledger_ids(connection: sa.Connection) -> Sequence[str]:
     """
     opening = sa.select(ledgers.c.id).outerjoin(datasets, datasets.c.id == ledgers.c.id)
     return connection.scalars(opening.order_by(datasets.c.created_at, ledgers.c.id)).all()
-
-
-def stored(connection: sa.Connection, batch: Sequence[str]) -> dict[str, Stored]:
-    """Return the rows of these ledgers, by the id of the ledger, as one snapshot if the connection has one."""
-    columns = (ledgers.c.id, ledgers.c.state, ledgers.c.family, store.LAST_SEQUENCE)
-    rows = {ledger: Stored("", None, 0) for ledger in batch}
-    for ledger, state, family, last in connection.execute(sa.select(*columns).where(ledgers.c.id.in_(batch))):
-        rows[ledger] = Stored(state, family, last or 0)
-    of_datasets = sa.select(datasets.c.ledger_id, *(datasets.c[column.name] for column in fields(Row)))
-    for ledger, *row in connection.execute(of_datasets.where(datasets.c.ledger_id.in_(batch))):
-        rows[ledger].rows.append(Row(*row))
-    for sums in connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id.in_(batch))):
-        rows[sums.ledger_id].charges += sums.charges
-        rows[sums.ledger_id].sums.append(sums.spent)
-    return rows
 
 
 def lacking(database: Database, heads: Iterable[Head]) -> list[Head]:
@@ -116,13 +81,13 @@ def refuse(results: Mapping[str, str | None]) -> None:
         )
 
 
-def follow(connection: sa.Connection, ledger: str, followed: Replay, rows: Stored) -> str | None:
+def follow(connection: sa.Connection, ledger: str, followed: Replay, rows: LedgerRows) -> str | None:
     """Follow a ledger to its end and compare it with its stored rows; return what does not hold, or None.
 
     Parameters
     ----------
     followed : replay to continue; afterwards it is at the ledger's end
-    rows : as `stored` returned them on this connection
+    rows : as `app.ledger.batches.rows_of` returned them on this connection
     """
     try:
         while followed.sequence < rows.last:
@@ -142,7 +107,7 @@ def follow(connection: sa.Connection, ledger: str, followed: Replay, rows: Store
         return str(error) if isinstance(error, AccountingError) else "a stored row or entry cannot be read"
 
 
-def _wrong_datasets(ledger: str, followed: Replay, rows: Stored) -> str | None:
+def _wrong_datasets(ledger: str, followed: Replay, rows: LedgerRows) -> str | None:
     """Return how the rows of the ledger's datasets, or its family's name, differ from its entries, or None."""
     of_datasets = {row.id: row for row in rows.rows}
     stages = {id_: member.data for id_, member in followed.datasets.items()}
@@ -159,7 +124,7 @@ def _wrong_datasets(ledger: str, followed: Replay, rows: Stored) -> str | None:
     return None if rows.family == family else "the stored name of its family differs from the registered name"
 
 
-def _wrong_sums(state: LedgerState, rows: Stored) -> str | None:
+def _wrong_sums(state: LedgerState, rows: LedgerRows) -> str | None:
     parts = [cost_from_json(json.loads(text)) for text in rows.sums]
     total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.zero_cost
     if total != state.spent or rows.charges != state.charges:

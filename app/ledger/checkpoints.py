@@ -26,7 +26,8 @@ from accounting.records.chain import Head
 from accounting.records.documents import canonical, parse
 from accounting.records.replay import Replay
 from accounting.records.signing import CHECKPOINT, check_json
-from app.ledger import audit, store
+from app.ledger import audit, batches, store
+from app.ledger.batches import LedgerRows
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.persistence.tables import checkpoints
@@ -71,9 +72,9 @@ class Checkpoints:
         with self._database.read() as connection:
             every = audit.ledger_ids(connection)
         results = {}
-        for batch in store.batches(every):
+        for batch in batches.split(every):
             with self._database.read() as connection:
-                rows, signed = audit.stored(connection, batch), self._usable(connection, batch, published)
+                rows, signed = batches.rows_of(connection, batch), self._usable(connection, batch, published)
                 for ledger in batch:
                     results[ledger] = self._verify(connection, ledger, rows[ledger], signed.get(ledger))
         audit.refuse(results)
@@ -106,7 +107,7 @@ class Checkpoints:
         except (AccountingError, OSError) as error:  # the next start verifies more entries
             _LOG.warning("ledgers_not_verified %s", type(error).__name__)
 
-    def _verify(self, connection: sa.Connection, ledger: str, rows: audit.Stored, signed: Replay | None) -> str | None:
+    def _verify(self, connection: sa.Connection, ledger: str, rows: LedgerRows, signed: Replay | None) -> str | None:
         """Verify a ledger from its checkpoint, or from its first entry; return what does not hold, or None."""
         if signed is not None:
             followed = Replay.from_json(signed.to_json())
@@ -135,8 +136,8 @@ class Checkpoints:
                 if replay is not None and last is not None and last.sequence >= replay.sequence:
                     signed[row.ledger_id] = replay
         # Neighbors and unit are read from the first entry, so it must not change before the thread verifies it.
-        openings = store.openings(connection, list(signed))
-        present = store.contained(connection, {ledger: replay.head for ledger, replay in signed.items()})
+        openings = batches.openings(connection, list(signed))
+        present = batches.contained(connection, {ledger: replay.head for ledger, replay in signed.items()})
         return {
             ledger: replay
             for ledger, replay in signed.items()
@@ -202,9 +203,9 @@ class Checkpoints:
             every = audit.ledger_ids(connection)
         grown: dict[str, int] = {}  # by ledger, the number of its last entry
         unsigned = 0
-        for batch in store.batches(every):
+        for batch in batches.split(every):
             with self._database.read() as connection:
-                rows = audit.stored(connection, batch)
+                rows = batches.rows_of(connection, batch)
                 for ledger in batch:
                     sequence = self._follow(connection, ledger, rows[ledger])
                     signed = self._stored.get(ledger, 0)
@@ -213,13 +214,13 @@ class Checkpoints:
                         unsigned += sequence - signed
         if unsigned < MOST_UNSIGNED:
             return
-        for batch in store.batches(list(grown)):
+        for batch in batches.split(list(grown)):
             with self._database.write(alone="names") as connection:
                 for ledger in batch:
                     self._store(connection, ledger, self._followed[ledger])
             self._stored |= {ledger: grown[ledger] for ledger in batch}
 
-    def _follow(self, connection: sa.Connection, ledger: str, rows: audit.Stored) -> int:
+    def _follow(self, connection: sa.Connection, ledger: str, rows: LedgerRows) -> int:
         """Verify the new entries of a ledger, and return the number of the last one.
 
         Raises

@@ -31,7 +31,7 @@ import sqlalchemy as sa
 from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.documents import canonical, fields, parse, text
-from app.ledger import store
+from app.ledger import batches, store
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused, locked, write_whole
 from app.persistence.session import Database
@@ -121,7 +121,7 @@ class Epoch:
         with database.read() as connection:
             recorded = _recorded(connection)
             of_ledgers = {name: head for name, head in self.heads.items() if not is_session(name)}
-            present = store.contained(connection, of_ledgers)
+            present = batches.contained(connection, of_ledgers)
         lacking = {name: head for name, head in of_ledgers.items() if name not in present}
         of_sessions = {name: head for name, head in self.heads.items() if is_session(name)}
         return lacking | {
@@ -147,7 +147,7 @@ class Epoch:
                 # sessions, so that they cover the end of each session whose line is left out.
                 with database.read() as connection:
                     of_sessions = _recorded(connection)
-                    self.heads = store.heads(connection)
+                    self.heads = batches.heads(connection)
                 self.heads |= {name: head for name, head in of_sessions.items() if head.sequence}
                 current = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
                 self._replace(current)
@@ -300,7 +300,7 @@ def _recorded(connection: sa.Connection) -> dict[str, Head]:
 def _published_ends(connection: sa.Connection, published: Mapping[str, Head], names: Sequence[str]) -> set[str]:
     """Return the sessions with these names whose end is an entry up to the published head of their ledger."""
     ends: dict[str, dict[str, int]] = {}  # by ledger and session, the number of the entry
-    for batch in store.batches(names):
+    for batch in batches.split(names):
         query = sa.select(datasets.c.ledger_id, sessions.c.id, sessions.c.settled).join_from(sessions, datasets)
         is_named = sessions.c.id.in_(batch)
         for row in connection.execute(query.where(is_named, sessions.c.settled.is_not(None))):

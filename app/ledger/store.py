@@ -4,7 +4,7 @@ Every function works inside the caller's transaction, so an entry is committed t
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -49,14 +49,6 @@ from app.persistence.tables import (
 _OF_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
 _OF_SESSION = json_at(ledger_entries.c.body, "$.session", sa.Text())
 _NOT_OPEN = "the ledger is not open. Register a dataset first"
-_BATCH = 200  # ids in one statement
-# The number of the last entry of the ledger in the enclosing statement.
-LAST_SEQUENCE = (
-    sa.select(sa.func.max(ledger_entries.c.sequence))
-    .where(ledger_entries.c.ledger_id == ledgers.c.id)
-    .correlate(ledgers)
-    .scalar_subquery()
-)
 _ENDS = ("refunded", "released", "failed", "cancelled")  # kinds of the last entry of a job
 
 
@@ -74,11 +66,6 @@ def locking(of: sa.ColumnElement[bool]) -> sa.Select[str]:
     """Return the statement of `lock`, for frequent use."""
     of_datasets = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
     return sa.select(ledgers.c.id).where(of_datasets).order_by(ledgers.c.id).with_for_update()
-
-
-def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split ids into parts that are short enough for one statement."""
-    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState:
@@ -119,7 +106,7 @@ def external(connection: sa.Connection, dataset_id: str, label: str) -> Entry | 
     mine = (ledger_entries.c.ledger_id == _of(dataset_id)) & EXTERNAL
     named = json_at(ledger_entries.c.body, "$.label", sa.Text()) == label
     row = connection.execute(sa.select(ledger_entries).where(mine, named)).one_or_none()
-    return None if row is None else _entry(row)
+    return None if row is None else entry_of_row(row)
 
 
 def neighbors(connection: sa.Connection, dataset_id: str) -> Relation:
@@ -142,7 +129,7 @@ def registration(connection: sa.Connection, dataset_id: str) -> Registration:
     is_joined = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "joined")
     of_dataset = json_at(ledger_entries.c.body, "$.dataset", sa.Text()) == dataset_id
     rows = connection.execute(sa.select(ledger_entries).where(is_joined, of_dataset).limit(1))
-    return Registration.of(_sound(Joined, [_entry(row) for row in rows]), Registration.of(opened))
+    return Registration.of(_sound(Joined, [entry_of_row(row) for row in rows]), Registration.of(opened))
 
 
 def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int = 1) -> Charged:
@@ -164,7 +151,7 @@ def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int 
     if connection.execute(query.where(ledger_entries.c.kind.in_(_ENDS))).all():
         raise LedgerInvalid("the job has ended")
     rows = connection.execute(query.where(ledger_entries.c.kind == "charged"))
-    return _sound(Charged, [_entry(row) for row in rows])
+    return _sound(Charged, [entry_of_row(row) for row in rows])
 
 
 def reserved(connection: sa.Connection, dataset_id: str, session_id: str, sequence: int) -> Reserved:
@@ -303,7 +290,7 @@ def entries(connection: sa.Connection, dataset_id: str, last: int = 0, limit: in
         .order_by(ledger_entries.c.sequence)
         .limit(limit)
     )
-    return [_entry(row) for row in rows]
+    return [entry_of_row(row) for row in rows]
 
 
 def page(
@@ -317,10 +304,11 @@ def page(
         owners = sa.select(identities.c.id).where(is_called(analyst))
         of_jobs, of_sessions = (sa.select(t.c.id).where(t.c.owner_id.in_(owners)) for t in (jobs, sessions))
         query = query.where(_OF_JOB.in_(of_jobs) | _OF_SESSION.in_(of_sessions))
-    return [_entry(row) for row in connection.execute(paging.of(query, ledger_entries.c.sequence))]
+    return [entry_of_row(row) for row in connection.execute(paging.of(query, ledger_entries.c.sequence))]
 
 
-def _entry(row: sa.Row[Any]) -> Entry:
+def entry_of_row(row: sa.Row[Any]) -> Entry:
+    """Return the entry in a row of the table."""
     return Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash)
 
 
@@ -330,38 +318,6 @@ def contains(connection: sa.Connection, head: Head, ledger_id: str | None = None
     if ledger_id is not None:
         matches &= ledger_entries.c.ledger_id == ledger_id
     return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(matches).limit(1)) is not None
-
-
-def contained(connection: sa.Connection, heads: Mapping[str, Head]) -> set[str]:
-    """Return the ledgers that contain the entry of their head."""
-    entry = sa.tuple_(ledger_entries.c.ledger_id, ledger_entries.c.sequence)
-    present = set()
-    for batch in batches(list(heads)):
-        named = entry.in_([(ledger, heads[ledger].sequence) for ledger in batch])
-        rows = connection.execute(sa.select(ledger_entries.c.ledger_id, ledger_entries.c.hash).where(named))
-        present |= {row.ledger_id for row in rows if row.hash == heads[row.ledger_id].hash}
-    return present
-
-
-def heads(connection: sa.Connection) -> dict[str, Head]:
-    """Return the head of every ledger, read from its last entry."""
-    entry = ledger_entries.alias()
-    is_last = (entry.c.ledger_id == ledgers.c.id) & (entry.c.sequence == LAST_SEQUENCE)
-    rows = connection.execute(
-        sa.select(ledgers.c.id, entry.c.sequence, entry.c.hash).join_from(ledgers, entry, is_last)
-    )
-    return {row.id: Head(row.sequence, row.hash) for row in rows}
-
-
-def openings(connection: sa.Connection, batch: Sequence[str]) -> dict[str, str]:
-    """Return the hash of the first entry of each of these ledgers, without entries that do not have their hash."""
-    is_first = ledger_entries.c.ledger_id.in_(batch) & (ledger_entries.c.sequence == 1)
-    hashes = {}
-    for row in connection.execute(sa.select(ledger_entries).where(is_first)):
-        with suppress(AccountingError, ValueError):  # of a body that cannot be read
-            if _entry(row).digest() == row.hash:
-                hashes[row.ledger_id] = row.hash
-    return hashes
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:

@@ -19,7 +19,7 @@ from accounting.records.ledger import advance
 from accounting.records.replay import Replay
 from accounting.records.signing import rotate_key
 from app import services
-from app.ledger import audit, checkpoints, store
+from app.ledger import audit, batches, checkpoints, store
 from app.ledger.audit import UnsoundLedger
 from app.ledger.checkpoints import Checkpoints
 from app.ledger.epoch import Epoch
@@ -62,7 +62,7 @@ def _verified_checkpoints(world: World, refused: Callable[[str], None] = pytest.
 def _heads(world: World) -> dict[str, Head]:
     """Return the newest heads, as the epoch file has them after every commit was published."""
     with world.database.read() as connection:
-        return store.heads(connection)
+        return batches.heads(connection)
 
 
 def _signed(world: World) -> None:
