@@ -91,17 +91,17 @@ def test_a_start_follows_only_the_entries_after_the_checkpoint(world: World, mon
         read.append(after)
         return entries(connection, dataset, after, limit)
 
-    monkeypatch.setattr(store, "entries", noted)
-    checkpoints = _verified_checkpoints(world)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "entries", noted)
+        _verified_checkpoints(world)
     assert min(read) == 4
     assert set(whole.values()) == {None}
-    [followed] = checkpoints._followed.values()
-    monkeypatch.undo()
-    [ledger] = whole
+    _signed(world)
+    [(ledger, document, _)] = _documents(world)
     replay = Replay()
     with world.database.read() as connection:
         replay.follow(store.entries(connection, ledger))
-    assert followed == replay.to_json()
+    assert json.loads(document) == replay.to_json()
 
 
 def _forged(document: str) -> str:
@@ -135,14 +135,16 @@ def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Ca
         _verified_checkpoints(world)
 
 
-def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(world: World) -> None:
+def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reports: list[str] = []
-    checkpoints = _verified_checkpoints(world, reports.append)
+    UNUSABLE["of another signature"](world)  # so that the start verifies every ledger from its first entry
+    verified = _verified_checkpoints(world, reports.append)
     _change(world, "update analyst_spend set charges = charges + 1")
-    checkpoints._unchecked.clear()
-    checkpoints._stopped.set()  # the thread ends at once
-    checkpoints.start()
-    checkpoints.stop()
+    monkeypatch.setattr(checkpoints, "FIRST_SECONDS", PATIENCE)  # no check before the stop
+    verified.start()
+    verified.stop()
     assert len(reports) == 1
     assert not _documents(world)
 
