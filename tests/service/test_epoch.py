@@ -18,7 +18,7 @@ from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.replay import replay
 from app.jobs import rollback
-from app.ledger import audit, epoch, store
+from app.ledger import audit, batches, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused, locked
 from app.sessions import settling
@@ -63,7 +63,7 @@ def _datasets(world: World) -> list[str]:
 
 def _heads(world: World) -> dict[str, Head]:
     with world.database.read() as connection:
-        return {dataset: store.head(connection, dataset) for dataset in audit.verify(world.database)}
+        return batches.heads(connection)
 
 
 def _published_heads(world: World) -> dict[str, Head]:
