@@ -19,6 +19,7 @@ ORDER_RATIOS = {"rdp": (0.55, 1.0, 1.8), "gdp_rdp": (1.0, 1.8)}  # the orders of
 SMALLEST_ORDER = 1.01  # below it a threshold is not exact to one unit, and none would be positive
 # Relative error of a budget on the grid: its terms are below 2,800 in absolute value, each right to a few last units.
 _GRID_ERROR = 1e-9
+_SQUARE_ROUNDING = 1 + 1e-15  # more than the error of a difference from a square that is not larger
 _MIXED_WEIGHTS = {1: (28 / 64, 36 / 64), 2: (28 / 64, 24 / 64, 12 / 64)}  # of mu^2 and of that many orders
 
 
@@ -85,7 +86,7 @@ def gaussian_beside_orders(
 
     def counted(mu: float) -> float:
         covers = (
-            order_cover(a, mu * mu - 2 * top / UNIT / a) * math.exp((a - 1) * math.log1p(-slack))
+            order_cover(a, mu * mu * _SQUARE_ROUNDING - 2 * top / UNIT / a) * math.exp((a - 1) * math.log1p(-slack))
             for a, top in zip(orders, tops, strict=True)
         )
         return max(0.0, 1 - sum(covers))

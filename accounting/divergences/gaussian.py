@@ -18,7 +18,9 @@ _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
 _CONVERSION_MARGIN = 1e-12  # more than a sum of at most 64 curves and its conversion can lose
-_COVER_MARGIN = 1e-9  # of a cover, relatively: its exponents are below 1e4 in absolute value
+_COVER_MARGIN = 1e-7  # of a cover, relatively, for the error of its root times its exponent
+# Beyond these a cover counts as 0: it is below 1e-10, or floats do not resolve it.
+_LARGEST_COVER_EXPONENT, _LARGEST_COVERING_ORDER = 50.0, 1e6
 _CANCELLATION_MARGIN = 1e-12  # more than the error of log_b - log_a below, both at most 2,000 in absolute value
 LARGEST_MU = 1e6  # epsilon is infinite beyond it
 # Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
@@ -70,6 +72,8 @@ def order_cover(order: float, time: float) -> float:
     V(x) = Phi(x/m + m/2) - e^-x Phi(x/m - m/2), with m^2 = `time`, is the value of E[(1 - e^-(x + loss))_+] for the
     loss of N(0, 1) against N(m, 1), and C is the supremum at m = 0. Proof: docs/proofs/filter.md.
     """
+    if order > _LARGEST_COVERING_ORDER or order * (order - 1) * time > _LARGEST_COVER_EXPONENT:
+        return 0.0
     if time <= 0:
         return 1.0
     m, tangent = math.sqrt(time), -math.log1p(-1 / order)

@@ -41,15 +41,16 @@ function isFilter(filter) {
   const isSlack = !hasSlack || (hasOrders && slack > 0 && slack <= delta / 2);
   const areWeights = weights.length === orders.length + (isMixed ? 1 : 0) && weights.reduce((a, b) => a + b, 0) <= 1;
   if (!isSlack || !areWeights || hasOrders !== orders.length > 0 || (kind === "pure") !== (delta === 0)) return false;
-  const [rest, ofOrders] = [delta - slack, weights.slice(isMixed ? 1 : 0)];
+  const [remainder, ofOrders] = [delta - slack, weights.slice(isMixed ? 1 : 0)];
   const isRenyi = (order, weight) => (top) =>
-    top <= Math.floor((epsilon - Math.log1p(-1 / order) + Math.log(order * weight * rest) / (order - 1)) * UNIT);
+    top <= Math.floor((epsilon - Math.log1p(-1 / order) + Math.log(order * weight * remainder) / (order - 1)) * UNIT);
   const cover = (order, i, mu) =>
-    orderCover(order, mu * mu - (2 * Number(thresholds[i + 1])) / UNIT / order) * Math.exp((order - 1) * Math.log1p(-slack));
+    orderCover(order, mu * mu * (1 + 1e-15) - (2 * Number(thresholds[i + 1])) / UNIT / order) *
+    Math.exp((order - 1) * Math.log1p(-slack));
   const isSquare = (top) => {
     const [mu, at] = [Math.sqrt((top - 1) / UNIT / (1 + 2 ** -36)), epsilon + Math.log1p(-slack)];
     const counted = isMixed ? Math.max(0, 1 - orders.reduce((sum, order, i) => sum + cover(order, i, mu), 0)) : 1;
-    const most = (isMixed ? rest : delta) * (1 + TOLERANCE);
+    const most = (isMixed ? remainder : delta) * (1 + TOLERANCE);
     return at > 0 && gaussDelta(mu, at) <= most && gaussDelta(mu, at) * counted <= most * (isMixed ? weights[0] : 1);
   };
   const isWithin = [

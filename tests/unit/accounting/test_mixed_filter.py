@@ -213,6 +213,35 @@ def test_every_larger_guarantee_raises_all_thresholds(epsilon: float, delta: flo
         assert all(now >= then for now, then in zip(larger.thresholds, rule.thresholds, strict=True))
 
 
+@pytest.mark.parametrize("delta", [1e-12, 1e-3])
+def test_a_raise_by_a_large_factor_loses_the_cover_and_not_the_filter(delta: float) -> None:
+    raised = Filter.open("gdp_rdp", Privacy(1e-3, delta)).raised(Privacy(30.0, delta))
+    remainder = raised.privacy.delta - raised.slack
+    alone = gauss_mu(30.0 + math.log1p(-raised.slack), raised.weights[0] * remainder) ** 2 * UNIT
+    assert raised.thresholds[0] == pytest.approx(alone, rel=1e-6)
+    assert filter_from_json(filter_to_json(raised)) == raised
+
+
+@mpmath.workdps(80)
+def cover_in_80_digits(order: float, time: float) -> float:
+    """The cover by its root, which is found by halving an interval."""
+    a, m = mpmath.mpf(order), mpmath.sqrt(mpmath.mpf(time))
+    tangent = -mpmath.log1p(-1 / a)
+    low, high = -4 * a * m * m - 20 * m, 2 * tangent
+    for _ in range(300):
+        x = (low + high) / 2
+        ratio = mpmath.exp(-x) * mpmath.ncdf(x / m - m / 2) / mpmath.ncdf(x / m + m / 2)
+        low, high = (x, high) if ratio > 1 - 1 / a else (low, x)
+    return float(mpmath.exp((a - 1) * (low - tangent)) / mpmath.ncdf(low / m + m / 2))
+
+
+@pytest.mark.parametrize("order", [1.01, 20.0, 13780.0, 2e5, 9e5, 4.715e7, 1e9])
+def test_no_cover_is_counted_that_floats_do_not_resolve(order: float) -> None:
+    for exponent in (0.5, 5.0, 99.0, 101.0, 1e4):
+        time = exponent / order / (order - 1)
+        assert order_cover(order, time) <= cover_in_80_digits(order, time)
+
+
 def test_a_filter_of_an_earlier_version_is_read_and_may_be_raised() -> None:
     """Its threshold of mu^2 is that of the plain union bound, at other weights."""
     weights = (24 / 64, 25 / 64, 15 / 64)
