@@ -1,5 +1,6 @@
 """The profile of a minimizer alone, compared with exact minimizers and with the adversaries of its proof."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -65,6 +66,23 @@ def test_it_covers_a_record_of_one_number_and_needs_the_second_corner() -> None:
         without_second = max(without_second, exact / _gaussian(m, ZERO_OUT, epsilon - math.log1p(ratio)) - 1)
     assert -1e-3 < excess < 1e-5
     assert without_second > 0.1
+
+
+def test_two_corners_of_one_row_need_the_slope() -> None:
+    """The slope is a ramp of slope K at most, and the determinants are left out, as in the second order's proof."""
+    y, cell = np.linspace(-14, 14, 20_001, retstep=True)
+    excess, without_slope = 0.0, 0.0
+    for m, ratio, start, share in itertools.product(
+        (0.1, 1.0), (0.03, 0.1, 0.3, 1.0, 3.0), (0.0, 0.3, 1.0), (0.3, 2.0)
+    ):
+        epsilon = np.array([m * m / 2 + share * m])
+        a = np.clip((start + ratio * y) * m, -m, m)
+        exact = float(np.maximum(-np.expm1(epsilon - a * y - a * a / 2), 0.0) @ norm.pdf(y)) * cell
+        bound = float(MinimizerProfile(ratio * m, 1 / m, ZERO_OUT)._zero_out(np.array([99.0]), epsilon)[0])
+        excess = max(excess, exact / bound - 1)
+        without_slope = max(without_slope, exact / _gaussian(m, ZERO_OUT, float(epsilon[0])) - 1)
+    assert excess < 1e-5
+    assert without_slope > 0.5
 
 
 def _two_numbers(rng: np.random.Generator, relation: Relation) -> tuple[float, float, list[tuple[float, float]]]:
@@ -175,9 +193,7 @@ def _plan(ratio: float, z: float, share: float, relation: Relation) -> Plan:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("ratio", "z", "share"), [(0.02, 20.0, 0.02), (0.1, 9.0, 0.5), (0.5, 2.0, 0.3)])
-def test_the_composed_epsilon_is_that_of_a_quadrature(
-    ratio: float, z: float, share: float, relation: Relation
-) -> None:
+def test_the_composed_epsilon_is_that_of_a_quadrature(ratio: float, z: float, share: float, relation: Relation) -> None:
     delta, mu = 1e-6, sensitivity_factor(relation) / z
     epsilon = PldAccountant().epsilon(_plan(ratio, z, share, relation), delta)
     beside = mu * math.sqrt(share)
