@@ -125,8 +125,8 @@ class MinimizerProfile:
         q, column = np.sqrt(gap * (2 - gap)), e[:, None]
         early = 2 * ndtr(-(column - own / 2) / (2 * m * q))
         first = _deltas(2 * m * largest_c, column) * (1 + ratio * gap * r / (2 * m) + early)
-        rest = 2 * _deltas(2 * m * q, column) + ratio * gap * (ndtr(-r) + (0.8 + 2 * m) * _excess(r))
-        return np.where(e >= own / 2, np.minimum((first + rest).max(axis=1), corners), corners)
+        remainder = 2 * _deltas(2 * m * q, column) + ratio * gap * (ndtr(-r) + (0.8 + 2 * m) * _excess(r))
+        return np.where(e >= own / 2, np.minimum((first + remainder).max(axis=1), corners), corners)
 
 
 @dataclass(frozen=True, slots=True)
