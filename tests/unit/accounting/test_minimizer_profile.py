@@ -86,7 +86,7 @@ def test_two_corners_of_one_row_need_the_slope() -> None:
 
 
 def _two_numbers(rng: np.random.Generator, relation: Relation) -> tuple[float, float, list[tuple[float, float]]]:
-    """Return m, K and (epsilon, exact delta) of random records with ramps as slopes, beside a random quadratic."""
+    """Return m, K and (epsilon, exact delta) of random records with ramps as slopes, companion_mu a random quadratic."""
     m, ratio = 10 ** rng.uniform(-1, 0.7), 10 ** rng.uniform(-2, 1)
     turn, stretch = rng.uniform(0, math.pi), 10 ** rng.uniform(0, 2)
     axes = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
@@ -187,8 +187,8 @@ def test_it_lies_between_one_gaussian_answer_and_the_first_profile(relation: Rel
 
 def _plan(ratio: float, z: float, share: float, relation: Relation) -> Plan:
     """Return a plan in which other answers have this share of the mu^2 of the minimizer's linear term."""
-    other = PlannedQuery("other", 3, Gaussian(), z * math.sqrt(3 / share))
-    return Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(ratio), z), other), relation)
+    companion = PlannedQuery("other", 3, Gaussian(), z * math.sqrt(3 / share))
+    return Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(ratio), z), companion), relation)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -196,9 +196,11 @@ def _plan(ratio: float, z: float, share: float, relation: Relation) -> Plan:
 def test_the_composed_epsilon_is_that_of_a_quadrature(ratio: float, z: float, share: float, relation: Relation) -> None:
     delta, mu = 1e-6, sensitivity_factor(relation) / z
     epsilon = PldAccountant().epsilon(_plan(ratio, z, share, relation), delta)
-    beside = mu * math.sqrt(share)
-    losses, cell = np.linspace(beside**2 / 2 - 12 * beside, beside**2 / 2 + 12 * beside, 4001, retstep=True)
-    weights = norm.pdf(losses, beside**2 / 2, beside) * cell
+    companion_mu = mu * math.sqrt(share)
+    losses, cell = np.linspace(
+        companion_mu**2 / 2 - 12 * companion_mu, companion_mu**2 / 2 + 12 * companion_mu, 4001, retstep=True
+    )
+    weights = norm.pdf(losses, companion_mu**2 / 2, companion_mu) * cell
     e = epsilon - losses
     profile = MinimizerProfile(ratio, z, relation)(np.maximum(abs(e), 1e-300))
     both_orders = np.where(e >= 0, profile, 1 - np.exp(np.minimum(e, 0)) * (1 - profile))
