@@ -86,7 +86,7 @@ def test_two_corners_of_one_row_need_the_slope() -> None:
 
 
 def _two_numbers(rng: np.random.Generator, relation: Relation) -> tuple[float, float, list[tuple[float, float]]]:
-    """Return m, K and (epsilon, exact delta) of random records with ramps as slopes, companion_mu a random quadratic."""
+    """Return m, K and (epsilon, exact delta) of random records with ramps as slopes, beside a random quadratic."""
     m, ratio = 10 ** rng.uniform(-1, 0.7), 10 ** rng.uniform(-2, 1)
     turn, stretch = rng.uniform(0, math.pi), 10 ** rng.uniform(0, 2)
     axes = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
