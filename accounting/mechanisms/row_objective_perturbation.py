@@ -4,11 +4,11 @@ Precondition: that of `objective_perturbation`, and a record has only one term p
 Pseudo-code: that of `objective_perturbation`.
 Postcondition: its Renyi curve, and two profiles. Put e = epsilon - ln(1 + beta / Lambda) >= 0, and let D(e, t) be the
 profile of N(0, 1) against N(sqrt(t), 1). T is 4 / z^2 under replace_one, and 1 / z^2 under zero_out.
-1. The minimizer alone has `MinimizerProfile`. A pair over it has losses, which accountants and filters compose with
-   those of other answers.
-2. Together with GDP mechanisms of mu^2 = E in all, with S = T + E: under replace_one
+1. Together with GDP mechanisms of mu^2 = E in all, with S = T + E: under replace_one
        delta(epsilon) <= 2 D(e, S) + 2 min(D(e, S), D(e, E) + 2 Phi(-(e - sqrt(S + S^2 / 4) - E / 2) / sqrt(E)));
-   under zero_out delta(epsilon) <= 2 D(e, S). Receipts and targets out of reach of composed losses need this one.
+   under zero_out delta(epsilon) <= 2 D(e, S). Earlier receipts and targets out of reach of composed losses need it.
+2. The minimizer alone has `MinimizerProfile`. A pair over it has losses, which accountants and filters compose with
+   those of other answers.
 Proof: docs/proofs/row_objective_perturbation.md.
 """
 
@@ -65,13 +65,13 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
         """Return None, because no records are drawn."""
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return the Renyi curve for any number of rows, a pair over it and the first profile, and the second one."""
+        """Return the Renyi curve for any number of rows, a pair over it and the second profile, and the first profile."""
         curves = self.curves_for_any_rows(noise_multiplier, relation)
         profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
         own = MinimizerProfile(self.curvature_ratio, noise_multiplier, relation)
         loss = RenyiLoss(curves.rdp, sensitivity_factor(relation) / noise_multiplier, own)
-        return Curves(curves.rdp, losses=(loss,), epsilon=epsilon, epsilon_beside=epsilon)
+        return Curves(curves.rdp, losses=(loss,), epsilon=epsilon, epsilon_with_gaussian=epsilon)
 
     def event(self, noise_multiplier: float) -> Event:
         """Return the event of `ObjectivePerturbation`, with a type for records of one row."""
@@ -87,7 +87,7 @@ class MinimizerProfile:
 
     - under zero_out max(D(e, T), min(2 D(epsilon, T), Z(r))), where Z is for epsilon >= T / 2 alone:
           Z(r) = D(epsilon, T) max(1, 2 K r / m) + 2 K (Phi(-r) + m g(r));
-    - under replace_one the second profile at E = 0 or, for e >= T / 2, the maximum over c in [1/sqrt(2), 1] of
+    - under replace_one the first profile at E = 0 or, for e >= T / 2, the maximum over c in [1/sqrt(2), 1] of
           B(c, r) = D(e, T c^2) (1 + K (1 - c) r / (2 m) + 2 Phi(-(e - T/2) / (2 m q))) + 2 D(e, T q^2)
                     + K (1 - c) (Phi(-r) + (.8 + 2 m) g(r)),      q = sqrt(1 - c^2).
     """
@@ -131,7 +131,7 @@ class MinimizerProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The postcondition's second profile: delta at each epsilon, and epsilon at each delta.
+    """The postcondition's first profile: delta at each epsilon, and epsilon at each delta.
 
     Parameters
     ----------
@@ -142,42 +142,46 @@ class Profile:
     noise_multiplier: float
     relation: Relation
 
-    def delta(self, epsilon: float, beside: float = 0.0) -> float:
-        """Return delta at epsilon - shift = `epsilon` >= 0, together with Gaussian answers of mu^2 = `beside`."""
+    def delta(self, epsilon: float, mu_squared: float = 0.0) -> float:
+        """Return delta at epsilon - shift = `epsilon` >= 0, together with other Gaussian answers of `mu_squared`."""
         own = (sensitivity_factor(self.relation) / self.noise_multiplier) ** 2
-        both = own + beside
+        both = own + mu_squared
         gaussian = _delta(both, epsilon)
         if sensitivity_factor(self.relation) == 1:
             return 2 * gaussian
         threshold = math.sqrt(both + both**2 / 4)
-        if beside == 0:
+        if mu_squared == 0:
             return 2 * gaussian if epsilon >= threshold else 4 * gaussian
-        early = 2 * float(ndtr(-(epsilon - threshold - beside / 2) / math.sqrt(beside)))
-        return 2 * (gaussian + min(gaussian, _delta(beside, epsilon) + early))
+        early = 2 * float(ndtr(-(epsilon - threshold - mu_squared / 2) / math.sqrt(mu_squared)))
+        return 2 * (gaussian + min(gaussian, _delta(mu_squared, epsilon) + early))
 
-    def epsilon(self, delta: float, beside: float = 0.0) -> float:
+    def epsilon(self, delta: float, mu_squared: float = 0.0) -> float:
         """Return the epsilon at which the profile is delta, rounded up; infinite out of range."""
         if (
             delta < SMALLEST_DELTA
-            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > LARGEST_MU
+            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(mu_squared) > LARGEST_MU
         ):
             return math.inf
         target = delta * _DELTA_MARGIN
-        if self.delta(0.0, beside) <= target:
+        if self.delta(0.0, mu_squared) <= target:
             return self.shift
         high = 1e-9
-        while self.delta(high, beside) > target:
+        while self.delta(high, mu_squared) > target:
             high *= 2
         at = root(
-            lambda epsilon: self.delta(epsilon, beside) - target, 0.0, high, relative=_ROOT_TOLERANCE, absolute=1e-18
+            lambda epsilon: self.delta(epsilon, mu_squared) - target,
+            0.0,
+            high,
+            relative=_ROOT_TOLERANCE,
+            absolute=1e-18,
         )
         return self.shift + at * _EPSILON_MARGIN
 
 
-def _epsilon(profile: Profile, curve: Curve, delta: float, beside: float = 0.0) -> float:
+def _epsilon(profile: Profile, curve: Curve, delta: float, mu_squared: float = 0.0) -> float:
     """Return epsilon by the profile, or by the Renyi curve if that is smaller, as when delta is near epsilon."""
-    rho = curve(_ORDERS) + np.array(_ORDERS) * (beside / 2)
-    return min(profile.epsilon(delta, beside), rdp_epsilon(_ORDERS, rho, delta))
+    rho = curve(_ORDERS) + np.array(_ORDERS) * (mu_squared / 2)
+    return min(profile.epsilon(delta, mu_squared), rdp_epsilon(_ORDERS, rho, delta))
 
 
 def _distance(density: Vector) -> Vector:
