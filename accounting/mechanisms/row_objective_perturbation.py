@@ -65,7 +65,7 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
         """Return None, because no records are drawn."""
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return the Renyi curve for any number of rows, a pair over it and the second profile, and the first profile."""
+        """Return the Renyi curve for any number of rows, the first profile, and a pair over the second."""
         curves = self.curves_for_any_rows(noise_multiplier, relation)
         profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
