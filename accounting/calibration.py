@@ -16,6 +16,7 @@ from accounting.accountants import (
     SingleUseAccountant,
 )
 from accounting.accountants.rdp import ORDERS
+from accounting.accountants.tight import losses_of
 from accounting.divergences.allocation import LARGEST_PORTABLE_EPSILON
 from accounting.divergences.few_slots import MOST_FEW_SLOTS
 from accounting.divergences.gaussian import gauss_mu
@@ -269,7 +270,10 @@ def _search_single_use(target: _Target, plan: Plan) -> ReleasePlan:
     """Return the plan of one use of a mechanism with a profile of its own, perhaps beside Gaussian answers."""
     exact, budget = SingleUseAccountant(), target.gaussian_budget
     if plan.parts()[0][1].delta is None:
-        return target.certified(exact, target.largest(exact, budget).total)
+        total = target.largest(exact, budget).total
+        composed = target.largest(PldAccountant(), total or budget).total if losses_of(plan) else 0.0
+        total, accountant = _best([(composed, PldAccountant()), (total, exact)])
+        return target.certified(accountant, total)
     return target.certified(exact, target.refined(exact, budget, (_EpsilonByDelta(target.privacy), _COARSE_TOLERANCE)))
 
 

@@ -27,6 +27,7 @@ from accounting.mechanisms import (
     Mechanism,
     PoissonGaussian,
     Resampled,
+    RowObjectivePerturbation,
     Selection,
     SvrgStep,
     WithoutReplacement,
@@ -86,8 +87,8 @@ def _pmf(p: Vector, q: Vector, interval: float) -> object:
     return guard.pessimistic_pmf(*connect_the_dots(interval, lowest, upper, lower, 0.0, max(0.0, 1 - float(p.sum()))))
 
 
-def _gaussian(z: float, k: float) -> float:
-    return composed(((((1.0, k / z),), ((1.0, 0.0),), 100),))
+def _gaussian(count: int) -> Callable[[float, float], float]:
+    return lambda z, k: composed(((((1.0, k / z),), ((1.0, 0.0),), count),))
 
 
 def _poisson(q: float, count: int) -> Callable[[float, float], float]:
@@ -177,7 +178,7 @@ def _selection(runs: int) -> Callable[[float, float], float]:
 
 
 ROWS = (
-    Row("Gaussian, 100 answers", 100, Gaussian(), _gaussian),
+    Row("Gaussian, 100 answers", 100, Gaussian(), _gaussian(100)),
     Row("Poisson .01, 1000 answers", 1000, PoissonGaussian(0.01), _poisson(0.01, 1000)),
     Row("1000 of 200000, 1000 answers", 1000, WithoutReplacement(1000, 200_000), _batches(0.005, 1000, 0.0)),
     Row("1000 of 10000, 20 answers", 20, WithoutReplacement(1000, 10_000), _batches(0.1, 20, 0.0)),
@@ -185,6 +186,7 @@ ROWS = (
     Row("bootstrap sample of 1000, Laplace", 1, Resampled(Laplace(), _ROWS), _bootstrap, 0.0),
     Row("Laplace, 100 answers", _ANSWERS, Laplace(), _laplace),
     Row("exponential, 100 choices", _ANSWERS, Exponential(), _choices),
+    Row("perturbed objective of rows", 1, RowObjectivePerturbation(math.expm1(0.1 * EPSILON)), _gaussian(1)),
     Row("best of 2 runs", 1, Selection(2), _selection(2)),
     Row("best of 4 runs", 1, Selection(4), _selection(4)),
     Row("best of 8 runs", 1, Selection(8), _selection(8)),

@@ -36,8 +36,8 @@ def gauss_delta(mu: float, epsilon: float) -> float:
     return math.exp(log_a) * -math.expm1(min(log_b - log_a, 0.0))
 
 
-def gauss_deltas(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return that delta at each epsilon, which may be negative, rounded up; mu >= `SMALLEST_MU`."""
+def gauss_deltas(mu: float | NDArray[np.float64], epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return that delta at each epsilon, which may be negative, rounded up; mu >= `SMALLEST_MU`, broadcast."""
     log_a = np.asarray(log_ndtr(mu / 2 - epsilons / mu))
     log_b = np.asarray(log_ndtr(-mu / 2 - epsilons / mu)) + epsilons
     return np.asarray(np.exp(log_a) * (_CANCELLATION_MARGIN - np.expm1(np.minimum(log_b - log_a, 0.0))))

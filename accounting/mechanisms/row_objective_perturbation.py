@@ -2,31 +2,43 @@
 
 Precondition: that of `objective_perturbation`, and a record has only one term phi(<x, theta>).
 Pseudo-code: that of `objective_perturbation`.
-Postcondition: its Renyi curve; and, together with GDP mechanisms of mu^2 = E in all, with
-e = epsilon - ln(1 + beta / Lambda) >= 0, S = T + E, D(e, t) the profile of N(0, 1) against N(sqrt(t), 1):
-under replace_one T = 4 / z^2 and
-    delta(epsilon) <= 2 D(e, S) + 2 min(D(e, S), D(e, E) + 2 Phi(-(e - sqrt(S + S^2 / 4) - E / 2) / sqrt(E)));
-under zero_out T = 1 / z^2 and delta(epsilon) <= 2 D(e, S).
+Postcondition: its Renyi curve, and two profiles. Put e = epsilon - ln(1 + beta / Lambda) >= 0, and let D(e, t) be the
+profile of N(0, 1) against N(sqrt(t), 1). T is 4 / z^2 under replace_one, and 1 / z^2 under zero_out.
+1. Together with GDP mechanisms of mu^2 = E in all, with S = T + E: under replace_one
+       delta(epsilon) <= 2 D(e, S) + 2 min(D(e, S), D(e, E) + 2 Phi(-(e - sqrt(S + S^2 / 4) - E / 2) / sqrt(E)));
+   under zero_out delta(epsilon) <= 2 D(e, S). Earlier receipts and targets out of reach of composed losses need it.
+2. The minimizer alone has `MinimizerProfile`. A pair over it has losses, which accountants and filters compose with
+   those of other answers.
 Proof: docs/proofs/row_objective_perturbation.md.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr
 
-from accounting.divergences.gaussian import LARGEST_MU, SMALLEST_DELTA, SMALLEST_MU, gauss_delta, rdp_epsilon
-from accounting.divergences.renyi_profile import Curve
+from accounting.divergences.gaussian import (
+    LARGEST_MU,
+    SMALLEST_DELTA,
+    SMALLEST_MU,
+    gauss_delta,
+    gauss_deltas,
+    rdp_epsilon,
+)
+from accounting.divergences.renyi_profile import Curve, RenyiLoss
 from accounting.divergences.roots import root
-from accounting.mechanisms.mechanism import Curves, Event
+from accounting.mechanisms.mechanism import Curves, Event, Vector
 from accounting.mechanisms.objective_perturbation import AbstractPerturbedObjective, ObjectivePerturbation
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 _ORDERS = tuple(float(a) for a in 1 + np.geomspace(0.05, 1e5, 120))
 _ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
+_GAPS = 0.3 * np.linspace(0.0, 1.0, 33) ** 2  # 1 - c, from 0 to more than 1 - 1/sqrt(2); fine near the usual maximum
+_LARGEST_DISTANCE = 30.0  # r: larger ones gain nothing
+_ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +65,13 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
         """Return None, because no records are drawn."""
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return the curves for any number of rows, and the postcondition's profile."""
+        """Return the Renyi curve for any number of rows, the first profile, and a pair over the second."""
         curves = self.curves_for_any_rows(noise_multiplier, relation)
         profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
-        return replace(curves, epsilon=epsilon, epsilon_with_gaussian=epsilon)
+        own = MinimizerProfile(self.curvature_ratio, noise_multiplier, relation)
+        loss = RenyiLoss(curves.rdp, sensitivity_factor(relation) / noise_multiplier, own)
+        return Curves(curves.rdp, losses=(loss,), epsilon=epsilon, epsilon_with_gaussian=epsilon)
 
     def event(self, noise_multiplier: float) -> Event:
         """Return the event of `ObjectivePerturbation`, with a type for records of one row."""
@@ -66,8 +80,58 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
 
 
 @dataclass(frozen=True, slots=True)
+class MinimizerProfile:
+    """A bound on the profile of the minimizer alone at each epsilon >= 0, in both orders of neighbors.
+
+    Put m = 1 / z, K = beta / Lambda and g(r) = phi(r) - r Phi(-r), for any r > 0. The bound is
+
+    - under zero_out max(D(e, T), min(2 D(epsilon, T), Z(r))), where Z is for epsilon >= T / 2 alone:
+          Z(r) = D(epsilon, T) max(1, 2 K r / m) + 2 K (Phi(-r) + m g(r));
+    - under replace_one the first profile at E = 0 or, for e >= T / 2, the maximum over c in [1/sqrt(2), 1] of
+          B(c, r) = D(e, T c^2) (1 + K (1 - c) r / (2 m) + 2 Phi(-(e - T/2) / (2 m q))) + 2 D(e, T q^2)
+                    + K (1 - c) (Phi(-r) + (.8 + 2 m) g(r)),      q = sqrt(1 - c^2).
+    """
+
+    curvature_ratio: float
+    noise_multiplier: float
+    relation: Relation
+
+    def __call__(self, epsilons: Vector) -> Vector:
+        shift = math.log1p(self.curvature_ratio) * _EPSILON_MARGIN
+        bounds, is_known = np.ones(len(epsilons)), epsilons >= shift
+        e = epsilons[is_known] - shift
+        is_zero_out = sensitivity_factor(self.relation) == 1
+        profile = self._zero_out(e, epsilons[is_known]) if is_zero_out else self._replace_one(e)
+        bounds[is_known] = np.minimum(profile * _ROUNDING, 1.0)
+        return bounds
+
+    def _zero_out(self, e: Vector, epsilons: Vector) -> Vector:
+        m, ratio = 1 / self.noise_multiplier, self.curvature_ratio
+        without_record = _deltas(m, epsilons)
+        r = np.maximum(_distance(without_record / m), min(m / (2 * ratio), _LARGEST_DISTANCE))
+        slow = without_record * np.maximum(1.0, 2 * ratio * r / m) + 2 * ratio * (ndtr(-r) + m * _excess(r))
+        two_corners = 2 * without_record
+        second = np.where(epsilons >= m * m / 2, np.minimum(slow, two_corners), two_corners)
+        return np.maximum(_deltas(m, e), second)
+
+    def _replace_one(self, e: Vector) -> Vector:
+        m, ratio = 1 / self.noise_multiplier, self.curvature_ratio
+        own = 4 * m * m
+        parallel = _deltas(2 * m, e)
+        corners = np.where(e >= math.sqrt(own + own**2 / 4), 2, 4) * parallel
+        r = _distance(parallel / (2 * m))[:, None]
+        # A cell of c has the largest c in D(e, T c^2), and the smallest c in all terms that grow as c falls.
+        largest_c, gap = 1 - _GAPS[:-1], _GAPS[1:]
+        q, column = np.sqrt(gap * (2 - gap)), e[:, None]
+        early = 2 * ndtr(-(column - own / 2) / (2 * m * q))
+        first = _deltas(2 * m * largest_c, column) * (1 + ratio * gap * r / (2 * m) + early)
+        remainder = 2 * _deltas(2 * m * q, column) + ratio * gap * (ndtr(-r) + (0.8 + 2 * m) * _excess(r))
+        return np.where(e >= own / 2, np.minimum((first + remainder).max(axis=1), corners), corners)
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """The postcondition's profile: delta at each epsilon, and epsilon at each delta.
+    """The postcondition's first profile: delta at each epsilon, and epsilon at each delta.
 
     Parameters
     ----------
@@ -118,6 +182,22 @@ def _epsilon(profile: Profile, curve: Curve, delta: float, mu_squared: float = 0
     """Return epsilon by the profile, or by the Renyi curve if that is smaller, as when delta is near epsilon."""
     rho = curve(_ORDERS) + np.array(_ORDERS) * (mu_squared / 2)
     return min(profile.epsilon(delta, mu_squared), rdp_epsilon(_ORDERS, rho, delta))
+
+
+def _distance(density: Vector) -> Vector:
+    """Return the r of at least .1 at which phi(r) is about the density. Any r is valid, and this one is nearly best."""
+    logs = np.log(np.maximum(density, 1e-300) * math.sqrt(2 * math.pi))
+    return np.asarray(np.sqrt(np.clip(-2 * logs, 0.01, _LARGEST_DISTANCE**2)))
+
+
+def _excess(r: Vector) -> Vector:
+    """Return phi(r) - r Phi(-r), the mean of (X - r)_+ for a standard normal X, from above."""
+    return np.asarray(_ROUNDING * np.exp(-(r**2) / 2) / math.sqrt(2 * math.pi) - r * ndtr(-r))
+
+
+def _deltas(mu: float | Vector, epsilons: Vector) -> Vector:
+    """Return D(epsilon, mu^2) at each epsilon, for a mu that is not too small."""
+    return gauss_deltas(np.maximum(mu, SMALLEST_MU), epsilons)
 
 
 def _delta(mu_squared: float, epsilon: float) -> float:

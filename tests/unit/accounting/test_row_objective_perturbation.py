@@ -258,6 +258,6 @@ def test_a_receipt_of_persons_of_several_rows_is_not_accounted_for_by_it() -> No
     """The proof is for a record of one term."""
     planned = (Query("minimizer", 1, RowObjectivePerturbation(0.1)),)
     for unit in (Unit(), Unit("person", 1)):
-        assert receipt.recompute(make(planned, unit=unit)).accountant == "single_use"
+        assert receipt.recompute(make(planned, unit=unit)).accountant == "pld"
     with pytest.raises(ReceiptInvalid, match="minimizer"):
         receipt.recompute(make(planned, unit=Unit("person", 2)))
