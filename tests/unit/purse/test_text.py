@@ -13,12 +13,12 @@ def test_columns_stay_aligned_beside_identifiers_if_names_are_wrapped() -> None:
     """An identifier has no space at which it could be wrapped."""
     headings = ("id", "name", "dataset", "state", "share")
     printed = text.table(headings, [(ID, NAME, NAME, "done", "8.64 %")] * 2)
-    first, *rest = printed.splitlines()
+    first, *lines = printed.splitlines()
     starts = [match.start() for match in re.finditer(r"\S+", first)]
-    assert max(map(len, [first, *rest])) <= text.WIDTH
-    assert len(rest) == 4, "each row is wrapped once"
-    assert [rest[0][start:].split("  ")[0].strip() for start in starts][0::4] == [ID, "8.64 %"]
-    assert all(line[start - 1] == " " for line in rest for start in starts[1:] if start <= len(line))
+    assert max(map(len, [first, *lines])) <= text.WIDTH
+    assert len(lines) == 4, "each row is wrapped once"
+    assert [lines[0][start:].split("  ")[0].strip() for start in starts][0::4] == [ID, "8.64 %"]
+    assert all(line[start - 1] == " " for line in lines for start in starts[1:] if start <= len(line))
 
 
 def test_a_table_without_spaces_is_not_wrapped() -> None:
