@@ -70,9 +70,10 @@ paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, a
 peers: $(RUNTIME) $(PEERS)/.ready ## heavy: ours beside diffprivlib, Opacus and AdaSSP, on the same data
 	@$(BIN)/python -m benchmarks peers --seeds 3
 
-integrations: $(INTEGRATIONS)/.ready ## heavy: one budget spent by our job, Opacus, OpenDP and diffprivlib; the tests of the adapters
+# The script runs by its path, because Opacus installs another package called `benchmarks`.
+integrations: $(INTEGRATIONS)/.ready ## heavy: one budget spent by a job, four other libraries and own code; the tests of the adapters
 	@$(ALONE) $(INTEGRATIONS)/bin/python -P -m pytest -q tests/integrations
-	@$(INTEGRATIONS)/bin/python -P -m benchmarks.integrations
+	@$(INTEGRATIONS)/bin/python -P benchmarks/integrations.py
 
 # Each line computes other last digits: the variants of BLAS, NumPy, libm and of our loops for older processors.
 DISPATCHED = from numpy._core._multiarray_umath import __cpu_dispatch__ as found; print(*found)

@@ -146,7 +146,7 @@ async def _started(
     await parts.open(lambda: calculators)
     calculators.start()
     database = await parts.open(open_database, settings, substitutes.clock)
-    keys = await run_in_threadpool(SigningKeys.beside, home, database)
+    keys = await run_in_threadpool(SigningKeys.of, home, database)
     checkpoints = Checkpoints(database, keys, lambda wrong: stop_spending(database, wrong))
     epoch = await run_in_threadpool(_verified_epoch, settings, database, checkpoints)
     await parts.start(checkpoints, lambda: _forget_ended_sessions(database, epoch))
@@ -156,7 +156,7 @@ async def _started(
     await run_in_threadpool(_prepare_home, settings, home, database)
     lives = Lives(home, database.clock.boot)
     changes = Changes(database)
-    dispatcher = Dispatcher(settings, database, keys, engine, lives.ended, observers.job_ended, changes.announce)
+    dispatcher = Dispatcher(settings, database, keys, engine, lives.dead_holders, observers.job_ended, changes.announce)
     if settings.scheduler is None:  # attempts on a remote cluster may outlive their server
         await parts.start(lives, dispatcher.holder)
     await parts.start(dispatcher)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 from accounting.mechanisms.selection import MOST_RUNS
 from accounting.records.outside import OutsideEvent
 from purse.wire import jobs
-from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Title, Wire
+from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Omitted, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
 from purse.wire.statistics import Condition
@@ -87,9 +87,7 @@ class AskedModel(Wire):
     more than two categories, null means one model for all classes, by softmax."""
     features: Annotated[list[Name] | None, Field(max_length=MAX_COLUMNS)] = None
     """Declared columns to use. If null, all other columns. If [], only the intercept is trained."""
-    terms: Annotated[
-        list[Term] | None, Field(min_length=1, max_length=MAX_TERMS, exclude_if=lambda terms: terms is None)
-    ] = None
+    terms: Omitted[Annotated[list[Term], Field(min_length=1, max_length=MAX_TERMS)]] = None
     """Columns of the model as functions of declared columns, instead of `features`: powers, splines, merged categories
     and interactions. A term with one factor that sets `column` alone is the column itself."""
     loss: Annotated[Loss, Field(discriminator="name")] | None = None
@@ -117,11 +115,11 @@ class JobRequest(AskedModel):
     privacy noise. The regression is logistic for two classes and linear for a number, or as `family` says. Then loss,
     if it is given, is logistic or squared, and method, regularizer, domain, preparation, slope_limit and row_norm are
     left out."""
-    family: Annotated[Literal["poisson"] | None, Field(exclude_if=lambda family: family is None)] = None
+    family: Omitted[Literal["poisson"]] = None
     """With inference, `poisson` fits a Poisson regression with log link: the log of the mean count is a linear
     function. The target is then a number column from 0 to the largest count. The default is logistic for two classes,
     and linear for a number."""
-    reference: Annotated[dict[Name, Name] | None, Field(exclude_if=lambda reference: reference is None)] = None
+    reference: Omitted[dict[Name, Name]] = None
     """With inference, the level of each category feature that its other levels are compared with. The default is the
     first category."""
     level: Annotated[float, Field(ge=0.5, le=0.999, exclude_if=lambda level: level == 0.95)] = 0.95
@@ -176,19 +174,12 @@ class StatisticRequest(Wire):
     """
 
     dataset: DatasetReference
-    columns: Annotated[
-        list[Name] | None, Field(min_length=1, max_length=MAX_COLUMNS, exclude_if=lambda columns: columns is None)
-    ] = None
+    columns: Omitted[Annotated[list[Name], Field(min_length=1, max_length=MAX_COLUMNS)]] = None
     """Declared columns, in the order of the answer. The default is all columns. Counts of several columns are a cross
     table. A profile always covers all columns. `table1` describes the columns, by default all that do not group."""
-    by: Annotated[
-        list[Name] | None, Field(min_length=1, max_length=MOST_BY, exclude_if=lambda columns: columns is None)
-    ] = None
+    by: Omitted[Annotated[list[Name], Field(min_length=1, max_length=MOST_BY)]] = None
     """For `table1`: one or two category columns, whose combinations of categories are the groups."""
-    where: Annotated[
-        list[Condition] | None,
-        Field(min_length=1, max_length=MOST_CONDITIONS, exclude_if=lambda conditions: conditions is None),
-    ] = None
+    where: Omitted[Annotated[list[Condition], Field(min_length=1, max_length=MOST_CONDITIONS)]] = None
     """For `table1`: conditions that every described row satisfies. The default is all rows."""
     method: Annotated[AnyStatistic, Field(discriminator="name")]
     """The statistic and its resolution."""

@@ -1,10 +1,11 @@
-"""`make integrations`: one budget, spent by a job of this service, Opacus, OpenDP, diffprivlib and own code.
+"""`make integrations`: one budget, spent by a job of this service, Opacus, jax_privacy, OpenDP, diffprivlib, own code.
 
 Everything uses the public interface. Each library trains or counts on this machine, in this process, and reserves its
 budget on the server first. The server needs no library, and sees none of its data.
 """
 
 import math
+import secrets
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import diffprivlib.models
+import jax
+import jax.numpy as jnp
 import numpy as np
 import opendp.prelude as dp
 import torch
+from jax_privacy import batch_selection, noise_addition
+from jax_privacy.experimental import execution_plan
 from numpy.typing import NDArray
 
 import purse
@@ -22,15 +27,23 @@ from app.demo import data
 from app.demo.server import serving
 from purse import Client, ProblemError
 from purse.integrations import diffprivlib as diffprivlib_sessions
-from purse.integrations import opacus, opendp
+from purse.integrations import dp_accounting, opacus, opendp
 from purse.prediction import UnsupportedCategory
 from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, NumberColumn
 
 BUDGET: Final = Budget(epsilon=3.0, delta=1e-6)
-PRIVACY: Final[Mapping[str, float]] = {"job": 0.5, "opacus": 1.0, "opendp": 0.05, "diffprivlib": 0.3, "own": 0.1}
+PRIVACY: Final[Mapping[str, float]] = {
+    "job": 0.5,
+    "opacus": 1.0,
+    "jax": 0.5,
+    "opendp": 0.05,
+    "diffprivlib": 0.3,
+    "own": 0.1,
+}
 ROW_NORM: Final = math.sqrt(len(data.COLUMNS) - 1)  # each feature is in [-1, 1]
 _HIDDEN, _BATCH, _EPOCHS, _EPOCHS_RUN = 16, 256, 4, 3
+_JAX_STEPS, _JAX_RATE = 100, 0.02
 _HEALTH: Final = ["excellent", "good", "fair", "poor"]
 
 
@@ -58,7 +71,7 @@ def run() -> dict[str, Any]:
 def _spend(
     client: Client, dataset: str, uploaded: Sequence[data.Row], tested: Sequence[data.Row], url: str, token: str
 ) -> dict[str, Any]:
-    """Spend the budget in five ways, and return the accuracy or the answer of each."""
+    """Spend the budget in six ways, and return the accuracy or the answer of each."""
     job = client.jobs.submit(
         dataset=dataset, target=data.TARGET, positive=data.POSITIVE, privacy={"epsilon": PRIVACY["job"]}
     )
@@ -67,6 +80,7 @@ def _spend(
     print(f"Privy Purse: a model with test accuracy {figures['job']:.1%}")
     with warnings.catch_warnings(action="ignore"):  # Opacus warns that its fast generator is not for production
         figures["opacus"] = _network(client, dataset, _arrays(uploaded), _arrays(tested))
+    figures["jax"] = _jax_regression(client, dataset, _arrays(uploaded), _arrays(tested))
     figures["opendp"] = _histogram(client, dataset, [row["health"] for row in uploaded])
     figures["diffprivlib"] = _regression(client, dataset, _arrays(uploaded), _arrays(tested))
     with purse.session(dataset, PRIVACY["own"], title="mean age, own code", url=url, token=token) as session:
@@ -107,6 +121,48 @@ def _network(client: Client, dataset: str, training: "Arrays", testing: "Arrays"
         f"  {session.reserved.share or 0:.1%} of the budget was reserved, {session.charged.share or 0:.1%} is charged"
     )
     return accuracy
+
+
+def _jax_regression(client: Client, dataset: str, training: "Arrays", testing: "Arrays") -> float:
+    """Return the test accuracy of a logistic regression by jax_privacy, whose noise a session chose."""
+    session = client.sessions.open(
+        dataset=dataset,
+        privacy={"epsilon": PRIVACY["jax"]},
+        steps=_JAX_STEPS,
+        sampling_probability=_JAX_RATE,
+        title="jax_privacy: floating-point Gaussian noise",
+    )
+    assert session.noise_multiplier is not None
+    plan = execution_plan.BandMFExecutionPlanConfig(
+        strategy=[1.0],
+        iterations=_JAX_STEPS,
+        sampling_prob=_JAX_RATE,
+        noise_multiplier=session.noise_multiplier,
+        epsilon=None,
+        delta=None,
+    ).plan
+    accountant = dp_accounting.SessionAccountant(session, client.datasets.get(dataset))
+    features, classes = training
+    gradient = plan.clipped_grad(_logistic_loss, batch_argnums=(1, 2))
+    key = jax.random.wrap_key_data(np.frombuffer(secrets.token_bytes(8), np.uint32))
+    noise = noise_addition.gaussian_privatizer(stddev=session.noise_multiplier * gradient.sensitivity(), prng_key=key)
+    clipped = jax.jit(gradient)
+    weights = jnp.zeros(features.shape[1])
+    state = noise.init(weights)
+    with session:
+        for drawn in plan.batch_selection_strategy.batch_iterator(len(features)):
+            accountant.compose(plan.dp_event.event)
+            batch = batch_selection.pad_to_multiple_of(drawn, 2 * _BATCH)
+            total = clipped(weights, features[batch], classes[batch], is_padding_example=batch < 0)
+            noisy, state = noise.update(total, state)
+            weights -= 0.01 * noisy
+    accuracy = float(((testing[0] @ np.asarray(weights) > 0) == testing[1]).mean())
+    print(f"jax_privacy: a model with test accuracy {accuracy:.1%}")
+    return accuracy
+
+
+def _logistic_loss(weights: Any, rows: Any, classes: Any) -> Any:
+    return jnp.mean(jnp.logaddexp(0, (1 - 2 * classes) * (rows @ weights)))
 
 
 def _histogram(client: Client, dataset: str, values: Sequence[str]) -> list[int]:

@@ -21,14 +21,14 @@ _SECONDS: Final = np.dtype("datetime64[s]")
 _FIELD: Final = {"Y": r"[0-9]{4}", "S": r"[0-9]{%s}(?:[.,][0-9]+)?"}
 
 
-def numbers(values: Sequence[object] | NDArray[Any], form: str, wanted: DatePart) -> NDArray[np.float64]:
-    """Return the wanted number of each date, time, or text in this format; NaN for any other value."""
+def numbers(values: Sequence[object] | NDArray[Any], form: str, date_part: DatePart) -> NDArray[np.float64]:
+    """Return the number of a date part for each date, time, or text in this format; NaN for any other value."""
     read = re.compile(pattern(form)).fullmatch
     matches = [read(value.strip(SPACE)) if isinstance(value, str) else None for value in values]
     fields = {name: np.array([_digits(match, name) for match in matches], np.int64) for name in FIELDS}
     from_text = moments(fields, np.array([match is not None for match in matches], np.bool_), form)
     from_objects = np.array([_moment(value) for value in values], "datetime64[s]")
-    return part(np.where(np.isnat(from_text), from_objects, from_text), wanted)
+    return part(np.where(np.isnat(from_text), from_objects, from_text), date_part)
 
 
 def _digits(match: re.Match[str] | None, name: str) -> int:
@@ -87,10 +87,10 @@ def moments(fields: dict[str, NDArray[np.int64]], is_read: NDArray[np.bool_], fo
     return result
 
 
-def part(moments: Moments, wanted: DatePart) -> NDArray[np.float64]:
-    """Return the wanted number of each moment; NaN for NaT."""
+def part(moments: Moments, date_part: DatePart) -> NDArray[np.float64]:
+    """Return the number of a date part for each moment; NaN for NaT."""
     days = moments.astype("datetime64[D]")
-    match wanted:
+    match date_part:
         case "days":
             result = days.astype(np.int64)
         case "seconds":

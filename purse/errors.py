@@ -44,13 +44,13 @@ class DesignError(ValueError):
     Parameters
     ----------
     field : the wrong field of the request
-    what : the violated rule, beginning with a verb
+    rule : the violated rule, beginning with a verb
     """
 
-    def __init__(self, field: str, what: str) -> None:
+    def __init__(self, field: str, rule: str) -> None:
         self.field = field
-        self.what = what
-        super().__init__(f"{field} {what}")
+        self.rule = rule
+        super().__init__(f"{field} {rule}")
 
 
 def faults(error: ValidationError, limit: int = 5, model: type[BaseModel] | None = None) -> str:

@@ -27,22 +27,22 @@ def shown(name: str) -> str:
     return escaped if len(escaped) <= MAX_SHOWN_CHARACTERS else f"{escaped[: MAX_SHOWN_CHARACTERS - 3]}..."
 
 
-def unknown(name: str, known: Collection[str], what: str = "field", where: str = "") -> str:
+def unknown(name: str, known_names: Collection[str], kind: str = "field", where: str = "") -> str:
     """Return the message about an unknown name: what is wrong, which names are known, and which one was probably meant.
 
     Parameters
     ----------
     name : the caller's
-    known : names that the schema has there
-    what : "field", "query parameter" or "part"
+    known_names : names that the schema has there
+    kind : "field", "query parameter" or "part"
     where : the object that holds it, such as "in the request body", if the message needs to say so
     """
-    wrong = " ".join(filter(None, (f"Unknown {what} `{shown(name)}`", where)))
-    if not known:
+    wrong = " ".join(filter(None, (f"Unknown {kind} `{shown(name)}`", where)))
+    if not known_names:
         return f"{wrong}."
-    similar = get_close_matches(name[:MAX_SHOWN_CHARACTERS], known, 1)
+    similar = get_close_matches(name[:MAX_SHOWN_CHARACTERS], known_names, 1)
     suggestion = f" Did you mean `{similar[0]}`?" if similar else ""
-    return f"{wrong}. Known {what}s: {', '.join(known)}.{suggestion}"
+    return f"{wrong}. Known {kind}s: {', '.join(known_names)}.{suggestion}"
 
 
 def unknown_field(model: type[BaseModel] | None, path: Sequence[int | str], root: str | None = None) -> str:

@@ -151,11 +151,11 @@ def plan(
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish, is_apart=limits.is_apart)
     elif isinstance(method, RegressionTable):
-        _check_wishless("a regression table", wish)
+        _refuse_wish("a regression table", wish)
         table = method.resolve(problem, privacy)
         fitted = Fitted(table, problem, ByMethod(), "a regression table standardizes rows itself")
     elif isinstance(method, AnyCounting):
-        _check_wishless("a statistic", wish)
+        _refuse_wish("a statistic", wish)
         method.check(problem, privacy)
         fitted = Fitted(method, problem, AS_DECLARED, "a statistic uses rows as declared")
     else:
@@ -180,11 +180,11 @@ def _check_type(name: str, argument: object, kind: Any, hint: str) -> None:
         raise Unsuitable(f"{name} has the type {type(argument).__name__}. Pass {hint}")
 
 
-def _check_wishless(what: str, wish: Wish) -> None:
+def _refuse_wish(subject: str, wish: Wish) -> None:
     """Raise Unsuitable if a preparation or a slope limit is requested for a method that has neither."""
     for name in ("preparation", "slope_limit"):
         if getattr(wish, name) is not None:
-            raise Unsuitable(f"{name} was passed, but {what} uses none, so it would have no effect. Leave it out")
+            raise Unsuitable(f"{name} was passed, but {subject} uses none, so it would have no effect. Leave it out")
 
 
 def run(

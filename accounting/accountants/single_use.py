@@ -34,5 +34,5 @@ class SingleUseAccountant:
         gaussian = Plan(tuple(q for q in plan.queries if q is not profiled[0]), plan.relation)
         if not gaussian.queries:
             return curves.epsilon
-        mu, epsilon = gaussian.gdp(), curves.epsilon_beside
+        mu, epsilon = gaussian.gdp(), curves.epsilon_with_gaussian
         return None if mu is None or epsilon is None else lambda delta: epsilon(delta, mu * mu * _ROUNDING)

@@ -42,7 +42,7 @@ class Curves:
     over : losses of a pair over the Renyi curve, if there are no others; for filters only
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, or None
     epsilon : of one use at a delta, if the mechanism has a profile of its own
-    epsilon_beside : of one use together with Gaussian answers, at a delta and the mu^2 of those answers
+    epsilon_with_gaussian : of one use together with Gaussian answers, at a delta and the mu^2 of those answers
     delta : of one use at an epsilon, by that profile. Its second argument is the delta of a search: a value far below
         it need not be close.
     """
@@ -57,7 +57,7 @@ class Curves:
     over: tuple[Loss, ...] = ()
     approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
     epsilon: Callable[[float], float] | None = None
-    epsilon_beside: Callable[[float, float], float] | None = None
+    epsilon_with_gaussian: Callable[[float, float], float] | None = None
     delta: Callable[[float, float], float] | None = None
 
     @classmethod

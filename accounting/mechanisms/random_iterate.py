@@ -66,7 +66,7 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
             lambda orders: np.array([self._rho(float(a), mu**2 / 2) for a in orders]),
             gdp_bound=mu * math.sqrt(self.steps - 1),
             epsilon=partial(_epsilon, mu, self.steps),
-            epsilon_beside=partial(_epsilon, mu, self.steps),
+            epsilon_with_gaussian=partial(_epsilon, mu, self.steps),
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
@@ -90,18 +90,20 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
         return min(order * last * unit, log_mean / (order - 1) * _ROUNDING)
 
 
-def _epsilon(mu_one: float, steps: int, delta: float, beside: float = 0.0) -> float:
-    """Return epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; sqrt(beside + m mu_1^2)) = delta, rounded up.
+def _epsilon(mu_one: float, steps: int, delta: float, mu_squared: float = 0.0) -> float:
+    """Return epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; sqrt(mu_0^2 + m mu_1^2)) = delta, rounded up.
 
-    It is infinite out of range. `beside` is the mu^2 of other Gaussian answers: given m, all answers are Gaussian.
+    It is infinite out of range. `mu_squared` is mu_0^2, of other Gaussian answers. Given m, all answers are Gaussian.
     """
-    if delta < SMALLEST_DELTA or math.sqrt(beside) + mu_one * math.sqrt(steps) > LARGEST_MU:
+    if delta < SMALLEST_DELTA or math.sqrt(mu_squared) + mu_one * math.sqrt(steps) > LARGEST_MU:
         return math.inf
     ends = np.unique(np.linspace(0, steps - 1, min(steps, _MOST_GROUPS)).astype(np.int64))
     shares = np.diff(ends, prepend=-1) / steps
-    if beside == 0:  # m = 0 costs nothing
+    if mu_squared == 0:  # m = 0 costs nothing
         ends, shares = ends[1:], shares[1:]
-    mu = np.maximum(np.sqrt(beside + (mu_one * np.sqrt(ends)) ** 2) if beside else mu_one * np.sqrt(ends), SMALLEST_MU)
+    mu = np.maximum(
+        np.sqrt(mu_squared + (mu_one * np.sqrt(ends)) ** 2) if mu_squared else mu_one * np.sqrt(ends), SMALLEST_MU
+    )
 
     def beyond(epsilon: float) -> float:
         log_a = log_ndtr(mu / 2 - epsilon / mu)

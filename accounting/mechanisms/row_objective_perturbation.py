@@ -57,7 +57,7 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
         curves = self.curves_for_any_rows(noise_multiplier, relation)
         profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
-        return replace(curves, epsilon=epsilon, epsilon_beside=epsilon)
+        return replace(curves, epsilon=epsilon, epsilon_with_gaussian=epsilon)
 
     def event(self, noise_multiplier: float) -> Event:
         """Return the event of `ObjectivePerturbation`, with a type for records of one row."""
@@ -78,42 +78,46 @@ class Profile:
     noise_multiplier: float
     relation: Relation
 
-    def delta(self, epsilon: float, beside: float = 0.0) -> float:
-        """Return delta at epsilon - shift = `epsilon` >= 0, together with Gaussian answers of mu^2 = `beside`."""
+    def delta(self, epsilon: float, mu_squared: float = 0.0) -> float:
+        """Return delta at epsilon - shift = `epsilon` >= 0, together with other Gaussian answers of `mu_squared`."""
         own = (sensitivity_factor(self.relation) / self.noise_multiplier) ** 2
-        both = own + beside
+        both = own + mu_squared
         gaussian = _delta(both, epsilon)
         if sensitivity_factor(self.relation) == 1:
             return 2 * gaussian
         threshold = math.sqrt(both + both**2 / 4)
-        if beside == 0:
+        if mu_squared == 0:
             return 2 * gaussian if epsilon >= threshold else 4 * gaussian
-        early = 2 * float(ndtr(-(epsilon - threshold - beside / 2) / math.sqrt(beside)))
-        return 2 * (gaussian + min(gaussian, _delta(beside, epsilon) + early))
+        early = 2 * float(ndtr(-(epsilon - threshold - mu_squared / 2) / math.sqrt(mu_squared)))
+        return 2 * (gaussian + min(gaussian, _delta(mu_squared, epsilon) + early))
 
-    def epsilon(self, delta: float, beside: float = 0.0) -> float:
+    def epsilon(self, delta: float, mu_squared: float = 0.0) -> float:
         """Return the epsilon at which the profile is delta, rounded up; infinite out of range."""
         if (
             delta < SMALLEST_DELTA
-            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > LARGEST_MU
+            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(mu_squared) > LARGEST_MU
         ):
             return math.inf
         target = delta * _DELTA_MARGIN
-        if self.delta(0.0, beside) <= target:
+        if self.delta(0.0, mu_squared) <= target:
             return self.shift
         high = 1e-9
-        while self.delta(high, beside) > target:
+        while self.delta(high, mu_squared) > target:
             high *= 2
         at = root(
-            lambda epsilon: self.delta(epsilon, beside) - target, 0.0, high, relative=_ROOT_TOLERANCE, absolute=1e-18
+            lambda epsilon: self.delta(epsilon, mu_squared) - target,
+            0.0,
+            high,
+            relative=_ROOT_TOLERANCE,
+            absolute=1e-18,
         )
         return self.shift + at * _EPSILON_MARGIN
 
 
-def _epsilon(profile: Profile, curve: Curve, delta: float, beside: float = 0.0) -> float:
+def _epsilon(profile: Profile, curve: Curve, delta: float, mu_squared: float = 0.0) -> float:
     """Return epsilon by the profile, or by the Renyi curve if that is smaller, as when delta is near epsilon."""
-    rho = curve(_ORDERS) + np.array(_ORDERS) * (beside / 2)
-    return min(profile.epsilon(delta, beside), rdp_epsilon(_ORDERS, rho, delta))
+    rho = curve(_ORDERS) + np.array(_ORDERS) * (mu_squared / 2)
+    return min(profile.epsilon(delta, mu_squared), rdp_epsilon(_ORDERS, rho, delta))
 
 
 def _delta(mu_squared: float, epsilon: float) -> float:

@@ -157,12 +157,12 @@ class Standing:
         LedgerFrozen, LedgerInvalid
             as `accounting.records.ledger.advance`.
         """
-        charged = self.after(event)
+        charged = self.plus(event)
         stated = replace(event, share=share(charged.state, event.cost))
         state, entry = enter(charged.state, stated, at)
         return replace(charged, state=state), entry
 
-    def after(self, event: Charged | Reserved) -> "Standing":
+    def plus(self, event: Charged | Reserved) -> "Standing":
         """Return the standing after a charge, without its entry; raises as `charge`."""
         state = step(self.state, event)
         if not self.holds(event.cost):

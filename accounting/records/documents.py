@@ -60,7 +60,7 @@ def parse(raw: bytes | str) -> Any:
         raise CodecError("the document is not JSON") from error
 
 
-def fields(value: Any, required: Collection[str], what: str, optional: Collection[str] = ()) -> dict[str, Any]:
+def fields(value: Any, required: Collection[str], name: str, optional: Collection[str] = ()) -> dict[str, Any]:
     """Return `value`, an object with the required keys, perhaps some optional ones, and no others.
 
     Raises
@@ -69,16 +69,16 @@ def fields(value: Any, required: Collection[str], what: str, optional: Collectio
         otherwise. The message names known keys only, never those of the document.
     """
     if not isinstance(value, dict):
-        raise CodecError(f"{what} must be an object")
+        raise CodecError(f"{name} must be an object")
     missing = [key for key in required if key not in value]
     if missing:
-        raise CodecError(f"{what} lacks {missing[0]!r}")
+        raise CodecError(f"{name} lacks {missing[0]!r}")
     if len(value) > len(required) + sum(key in value for key in optional):
-        raise CodecError(f"{what} has an unknown key; known keys: {', '.join([*required, *optional])}")
+        raise CodecError(f"{name} has an unknown key; known keys: {', '.join([*required, *optional])}")
     return value
 
 
-def typed(adapter: TypeAdapter[T], document: Any, what: str) -> T:
+def typed(adapter: TypeAdapter[T], document: Any, name: str) -> T:
     """Return the typed value of a JSON value, as strictly as the type is declared.
 
     Raises
@@ -92,31 +92,31 @@ def typed(adapter: TypeAdapter[T], document: Any, what: str) -> T:
         first = error.errors(include_url=False, include_input=False)[0]
         path = first["loc"][:-1] if first["type"] in _UNKNOWN_KEY_ERRORS else first["loc"]
         problem = first["ctx"]["error"] if first["type"] == "value_error" else first["type"].replace("_", " ")
-        raise CodecError(f"{'.'.join([what, *map(str, path)])}: {problem}") from None
+        raise CodecError(f"{'.'.join([name, *map(str, path)])}: {problem}") from None
     # NaN, infinities, values outside JSON, numbers of 5,000 digits
     except (ValueError, TypeError, RecursionError):
-        raise CodecError(f"{what} is not JSON") from None
+        raise CodecError(f"{name} is not JSON") from None
 
 
-def text(value: Any, what: str, longest: int = 256) -> str:
+def text(value: Any, name: str, longest: int = 256) -> str:
     """Return `value`; `CodecError` unless it is a string of 1 to `longest` characters without control characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= longest or _CONTROL.search(value):
-        raise CodecError(f"{what} must be a string of 1 to {longest} characters without control characters")
+        raise CodecError(f"{name} must be a string of 1 to {longest} characters without control characters")
     return value
 
 
-def integer(value: Any, minimum: int, maximum: int, what: str) -> int:
+def integer(value: Any, minimum: int, maximum: int, name: str) -> int:
     """Return `value`. Raise `CodecError` unless it is an integer (no bool, no float) in [minimum, maximum]."""
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        raise CodecError(f"{what} must be an integer in [{minimum}, {maximum}]")
+        raise CodecError(f"{name} must be an integer in [{minimum}, {maximum}]")
     return value
 
 
-def number(value: Any, minimum: float, maximum: float, what: str) -> float:
+def number(value: Any, minimum: float, maximum: float, name: str) -> float:
     """Return `value` as a float. Raise `CodecError` unless it is a number (no bool) in [minimum, maximum]."""
     # Comparisons with NaN are false, and Python compares huge integers with floats exactly.
     if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
-        raise CodecError(f"{what} must be a number in [{minimum:g}, {maximum:g}]")
+        raise CodecError(f"{name} must be a number in [{minimum:g}, {maximum:g}]")
     return float(value)
 
 

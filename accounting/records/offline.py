@@ -82,7 +82,7 @@ def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
     for entry in ledger:
         if entry.kind in _CHARGES:
             refund = refunds.get(entry.body.get("job") or entry.body.get("session"), state.filter.zero_cost)
-            live[entry.sequence] = _less(cost_from_json(entry.body["cost"]), refund)
+            live[entry.sequence] = _remaining(cost_from_json(entry.body["cost"]), refund)
     return {sequence: share(state, cost) for sequence, cost in live.items() if any(cost)}
 
 
@@ -118,7 +118,7 @@ def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged another part of the plan"
     charged = reserved.body.get("share")
     if any(refund):
-        charged = share(replay(ledger[: settled.sequence]), _less(cost_from_json(reserved.body["cost"]), refund))
+        charged = share(replay(ledger[: settled.sequence]), _remaining(cost_from_json(reserved.body["cost"]), refund))
     if _differ(stated.get("share"), charged):
         return "the ledger charged another share of the budget"
     return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
@@ -174,7 +174,7 @@ def _check_prices(ledger: Sequence[Entry]) -> None:
         elif entry.kind == "settled":
             cost, plan = reserved.pop(entry.body["session"])
             used = plan.recorded(entry.body["recorded"])
-            remaining = _less(cost, cost_from_json(entry.body["refund"]))
+            remaining = _remaining(cost, cost_from_json(entry.body["refund"]))
             if used.events and not _pays(rule, remaining, used):
                 raise LedgerInvalid(f"entry {entry.sequence} returns more than the session's answers leave")
 
@@ -195,7 +195,7 @@ def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
     return plan
 
 
-def _less(cost: Cost, refund: Cost) -> Cost:
+def _remaining(cost: Cost, refund: Cost) -> Cost:
     """Return the part of a charge that its refund leaves."""
     return tuple(c - r for c, r in zip(cost, refund, strict=True))
 

@@ -38,7 +38,7 @@ class Process(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class CalculatingProcess:
     """The process, which may still be starting, and our end of its channel."""
 
     process: Process
@@ -56,7 +56,7 @@ class Begun:
         self.channel.close()
 
 
-def begin(module: str = "app.calculation.process") -> Begun:
+def begin(module: str = "app.calculation.process") -> CalculatingProcess:
     """Start the process and return at once; it is warm after a second or two, and ends with its channel.
 
     Parameters
@@ -73,7 +73,7 @@ def begin(module: str = "app.calculation.process") -> Begun:
             pass_fds=(descriptor,),
             env={name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | ONE_THREAD,
         )
-    return Begun(process, ours)
+    return CalculatingProcess(process, ours)
 
 
 class Calculators(Protocol):
@@ -98,19 +98,19 @@ class ForkedCalculators:
     Parameters
     ----------
     seconds : limit of CPU seconds for one question
-    begun : process that was started earlier
+    process : process that was started earlier
     """
 
-    def __init__(self, seconds: int, begun: Begun | None = None) -> None:
+    def __init__(self, seconds: int, process: CalculatingProcess | None = None) -> None:
         self._seconds = seconds
-        self._begun = begun
+        self._process = process
         self._starting = threading.Lock()
         self._has_warmed = self._is_closed = False
 
     def start(self) -> None:
         """Return at once; the process answers when it is warm."""
-        if self._begun is None:
-            self._begun = begin()
+        if self._process is None:
+            self._process = begin()
 
     def is_warm(self) -> bool:
         """Wait until the process is warm; False if it ended instead. The next call then begins another process."""
@@ -118,9 +118,9 @@ class ForkedCalculators:
             if self._is_closed:
                 return False
             self.start()
-            assert self._begun is not None
+            assert self._process is not None
             if not self._has_warmed:
-                self._has_warmed = _becomes_warm(self._begun.channel)
+                self._has_warmed = _becomes_warm(self._process.channel)
             if not self._has_warmed:
                 self._end()
             return self._has_warmed
@@ -145,14 +145,14 @@ class ForkedCalculators:
     def close(self) -> None:
         """End the process for good; children end with their connections."""
         self._is_closed = True
-        current = self._begun
+        current = self._process
         if current is not None:
             current.process.kill()  # so that a thread in `is_warm` gets its answer and releases the lock
         with self._starting:
             self._end()
 
     async def _hand_over(self, connection: socket.socket) -> None:
-        current = self._begun
+        current = self._process
         try:
             self._send(connection)
         except BlockingIOError:
@@ -162,20 +162,20 @@ class ForkedCalculators:
                 raise Lost from None
             self._send(connection)
 
-    def _replace(self, lost: Begun | None) -> bool:
+    def _replace(self, lost: CalculatingProcess | None) -> bool:
         """Begin another process unless another thread did so already. Return whether the process is warm."""
         with self._starting:
-            if self._begun is lost:
+            if self._process is lost:
                 self._end()
         return self.is_warm()
 
     def _end(self) -> None:
-        if self._begun is not None:
-            self._begun.end()
-        self._begun, self._has_warmed = None, False
+        if self._process is not None:
+            self._process.end()
+        self._process, self._has_warmed = None, False
 
     def _send(self, connection: socket.socket) -> None:
-        current = self._begun
+        current = self._process
         if current is None:
             raise ConnectionError("the calculating process has ended")
         current.hand_over(connection)

@@ -15,7 +15,7 @@ from app.cli.help import DEFAULTS, DefaultGroup, ExampleFirst, Group, Overview
 from app.cli.table import COMMANDS, SUMMARIES, Command
 
 if TYPE_CHECKING:
-    from app.calculation.calculators import Begun
+    from app.calculation.calculators import CalculatingProcess
 
 EVERY: Final = "*"
 _LOCATION = re.compile(r"\b(?:body|query)(?:\.privacy)?(?:\.(?=\w)|: )")  # before a field, which has the option's name
@@ -98,7 +98,7 @@ def _options(
     """Options of the program itself."""
 
 
-def run(arguments: Sequence[str], calculating: "Begun | None" = None) -> NoReturn:
+def run(arguments: Sequence[str], calculating: "CalculatingProcess | None" = None) -> NoReturn:
     """Run one command and exit.
 
     Parameters

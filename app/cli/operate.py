@@ -140,7 +140,7 @@ def copy_database(
     old_settings = settings.model_copy(update={"database_url": source})
     check_free(old_settings)
     with closing(open_database(old_settings)) as old, closing(Database(target)) as new:
-        copied = copy_rows(old, new, SigningKeys.beside(settings.home, old).jwks())
+        copied = copy_rows(old, new, SigningKeys.of(settings.home, old).jwks())
     counts = {name: count for name, (count, _) in copied.tables.items()}
     heads = {name: str(head) for name, head in copied.heads.items()}
     table = text.table(("ledger", "head", "in both"), [(name, head, "valid") for name, head in heads.items()])

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from uvicorn.server import ServerState
 
-from app.calculation.calculators import Begun, ForkedCalculators
+from app.calculation.calculators import CalculatingProcess, ForkedCalculators
 from app.cli.output import Refusal
 from app.http.protocol import BoundedProtocol, Limits
 from app.http.server import configured
@@ -54,7 +54,7 @@ def settings_of_home(home: Path | None = None) -> Settings:
 
 
 @contextmanager
-def serving(settings: Settings, process: Begun, name: str) -> Iterator[tuple[str, str]]:
+def serving(settings: Settings, process: CalculatingProcess, name: str) -> Iterator[tuple[str, str]]:
     """Yield the URL and a steward's token of a server in this process, on a port that only this machine reaches.
 
     Parameters
@@ -75,7 +75,7 @@ def serving(settings: Settings, process: Begun, name: str) -> Iterator[tuple[str
 
 
 @contextmanager
-def _running(settings: Settings, process: Begun, port: socket.socket) -> Iterator[None]:
+def _running(settings: Settings, process: CalculatingProcess, port: socket.socket) -> Iterator[None]:
     calculators = ForkedCalculators(settings.calculation_seconds, process)
     application = create_app(settings, engine=ForkedEngine(process), calculators=calculators, alone=True)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(_served(application, port)):

@@ -19,7 +19,7 @@ from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Page
 
 
-def put(database: Database, steward: Principal, dataset_id: str, named: str, asked: AllotmentRequest) -> Allotment:
+def put(database: Database, steward: Principal, dataset_id: str, name_or_id: str, body: AllotmentRequest) -> Allotment:
     """Set an analyst's allotment, instead of an earlier one.
 
     Raises
@@ -31,11 +31,11 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
     with database.write() as connection:
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
-        analyst, budget = analyst_of(connection, named), row.state.filter.privacy
-        delta = None if asked.epsilon is None else budget.delta if asked.delta is None else asked.delta
-        if asked.epsilon is not None and (asked.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)):
+        analyst, budget = analyst_of(connection, name_or_id), row.state.filter.privacy
+        delta = None if body.epsilon is None else budget.delta if body.delta is None else body.delta
+        if body.epsilon is not None and (body.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)):
             raise invalid_field("body", "must not exceed the dataset's budget in epsilon or delta", "out_of_range")
-        new = Row(analyst, asked.mode, asked.share, asked.epsilon, delta, steward.name, database.timestamp())
+        new = Row(analyst, body.mode, body.share, body.epsilon, delta, steward.name, database.timestamp())
         if new.of(row.state.filter).part.top == 0:
             reason = "is too small for the filter of this dataset: state a `share`, or a larger epsilon"
             raise invalid_field("body", reason, "out_of_range")
@@ -46,29 +46,29 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
         return _existing(connection, row, analyst)
 
 
-def get(database: Database, steward: Principal, dataset_id: str, named: str) -> Allotment:
+def get(database: Database, steward: Principal, dataset_id: str, name_or_id: str) -> Allotment:
     """Return an analyst's allotment. Raise `ApiError` not_found if the dataset, analyst or allotment does not exist."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
-        return _existing(connection, row, analyst_of(connection, named))
+        return _existing(connection, row, analyst_of(connection, name_or_id))
 
 
-def page(database: Database, steward: Principal, dataset_id: str, asked: Paging) -> Page[Allotment]:
+def page(database: Database, steward: Principal, dataset_id: str, paging: Paging) -> Page[Allotment]:
     """Return a page of the allotments of a dataset's budget, ordered by the creation of the analysts."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
         allotted = described(connection, row)
         analysts = sa.select(identities.c.id).where(identities.c.id.in_(allotted))
-        ids = connection.scalars(by_arrival(analysts, asked)).all()
-    return asked.page(Page[Allotment], ids, allotted.__getitem__, str)
+        ids = connection.scalars(by_arrival(analysts, paging)).all()
+    return paging.page(Page[Allotment], ids, allotted.__getitem__, str)
 
 
-def delete(database: Database, steward: Principal, dataset_id: str, named: str) -> None:
+def delete(database: Database, steward: Principal, dataset_id: str, name_or_id: str) -> None:
     """Remove an analyst's allotment. Raise `ApiError` not_found, as `get`."""
     with database.write() as connection:
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
-        analyst = analyst_of(connection, named)
+        analyst = analyst_of(connection, name_or_id)
         _existing(connection, row, analyst)
         connection.execute(sa.delete(allotments).where(_of(row, analyst)))
 

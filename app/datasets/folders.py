@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from app.persistence.tables import datasets
 from app.sources import partitions
-from app.sources.errors import Away
+from app.sources.errors import StorageUnreachable
 from app.sources.matrix import sync
 
 _INCOMING, _LOCK = ".incoming-", ".lock"
@@ -87,7 +87,7 @@ def sweep(home: Path, connection: sa.Connection) -> list[str]:
     for folder in connection.scalars(sa.select(datasets.c.folder).where(datasets.c.data != "stored")):
         try:
             erase(home, folder)
-        except (OSError, Away):  # tried again at the next start
+        except (OSError, StorageUnreachable):  # tried again at the next start
             _log.error("not_erased %s", folder)
     registered = set(connection.scalars(sa.select(datasets.c.folder)))
     quarantined = []

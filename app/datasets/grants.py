@@ -20,53 +20,53 @@ from purse.wire.base import Page
 from purse.wire.grants import Grant
 
 
-def give(database: Database, steward: Principal, dataset_id: str, named: str) -> Grant:
+def give(database: Database, steward: Principal, dataset_id: str, name_or_id: str) -> Grant:
     """Grant a dataset to an analyst; an existing grant stays as it is. `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
         parts = _parts(connection, dataset_id)
-        analyst = analyst_of(connection, named)
-        if _one(connection, dataset_id, analyst) is None:
+        analyst = analyst_of(connection, name_or_id)
+        if _stored_grant(connection, dataset_id, analyst) is None:
             by = {"granted_by": steward.name, "granted_at": database.timestamp()}
             for part in parts:
                 connection.execute(sa.insert(grants).values(dataset_id=part, identity_id=analyst, **by))
         return _existing(connection, dataset_id, analyst)
 
 
-def get(database: Database, dataset_id: str, named: str) -> Grant:
+def get(database: Database, dataset_id: str, name_or_id: str) -> Grant:
     """Return an analyst's grant. Raise `ApiError` not_found if the dataset, analyst or grant does not exist."""
     with database.read() as connection:
         _exists(connection, dataset_id)
-        return _existing(connection, dataset_id, analyst_of(connection, named))
+        return _existing(connection, dataset_id, analyst_of(connection, name_or_id))
 
 
-def page(database: Database, dataset_id: str, asked: Paging) -> Page[Grant]:
+def page(database: Database, dataset_id: str, paging: Paging) -> Page[Grant]:
     """Return a page of a dataset's grants. Cursors are the analysts' identities, which are never deleted."""
     with database.read() as connection:
         _exists(connection, dataset_id)
-        rows = connection.execute(by_arrival(_grants(dataset_id), asked)).all()
-    return asked.page(Page[Grant], rows, lambda row: Grant(**row._mapping), lambda row: row.identity)
+        rows = connection.execute(by_arrival(_grants(dataset_id), paging)).all()
+    return paging.page(Page[Grant], rows, lambda row: Grant(**row._mapping), lambda row: row.identity)
 
 
-def by_arrival(query: sa.Select[Any], asked: Paging) -> sa.Select[Any]:
+def by_arrival(query: sa.Select[Any], paging: Paging) -> sa.Select[Any]:
     """Return a page of a selection from `identities`, ordered by their creation."""
     order = (identities.c.created_at, identities.c.id)
-    return asked.of(query, *order, at=sa.select(*order).where(identities.c.id == asked.cursor))
+    return paging.of(query, *order, at=sa.select(*order).where(identities.c.id == paging.cursor))
 
 
-def revoke(database: Database, dataset_id: str, named: str) -> None:
+def revoke(database: Database, dataset_id: str, name_or_id: str) -> None:
     """Hide the dataset from the analyst, whose own jobs remain. Raise `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
         parts = _parts(connection, dataset_id)
-        analyst = analyst_of(connection, named)
+        analyst = analyst_of(connection, name_or_id)
         _existing(connection, dataset_id, analyst)
         connection.execute(sa.delete(grants).where(grants.c.dataset_id.in_(parts), grants.c.identity_id == analyst))
 
 
-def analyst_of(connection: sa.Connection, named: str) -> str:
+def analyst_of(connection: sa.Connection, name_or_id: str) -> str:
     """Return the identity of the analyst with this name or id. Raise `ApiError` not_found."""
-    analyst = identity.analyst(connection, named)
+    analyst = identity.analyst(connection, name_or_id)
     if analyst is None:
         raise ApiError(
             "not_found",
@@ -91,13 +91,13 @@ def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
 
 
 def _existing(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
-    grant = _one(connection, dataset_id, analyst)
+    grant = _stored_grant(connection, dataset_id, analyst)
     if grant is None:
         raise ApiError("not_found", "This analyst has no grant on this dataset.")
     return grant
 
 
-def _one(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant | None:
+def _stored_grant(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant | None:
     row = connection.execute(_grants(dataset_id).where(grants.c.identity_id == analyst)).one_or_none()
     return None if row is None else Grant(**row._mapping)
 

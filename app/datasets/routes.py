@@ -14,7 +14,7 @@ from app.datasets.store import Filters
 from app.datasets.upload import Upload, receive
 from app.http import conditional
 from app.http.errors import responses
-from app.http.lists import NUMBER, Paging, paging
+from app.http.lists import NUMBER, Paging, paging_parameters
 from app.http.location import Locate
 from app.http.parts import Part
 from app.http.queries import strict_router
@@ -123,7 +123,7 @@ def create(
 def listing(
     database: ServiceDatabase,
     principal: Anyone,
-    asked: Annotated[Paging, Depends(paging(usual=50, most=200))],
+    paging: Annotated[Paging, Depends(paging_parameters(usual=50, largest=200))],
     filters: Annotated[Filters, Depends()],
     columns: Annotated[
         bool,
@@ -131,7 +131,7 @@ def listing(
     ] = True,
 ) -> Page[Dataset]:
     """Returns public facts, ordered by the time of registration."""
-    return service.page(database, principal, asked, filters, with_columns=columns)
+    return service.page(database, principal, paging, filters, with_columns=columns)
 
 
 @router.get("/{dataset_id}", summary="Read a dataset")
@@ -164,9 +164,9 @@ def ledger(
     database: ServiceDatabase,
     _principal: Auditor,
     dataset_id: DatasetId,
-    asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
+    paging: Annotated[Paging, Depends(paging_parameters(NUMBER, first="asc"))],
     analyst: Annotated[
-        Name | None, Query(description="Only what this analyst's jobs did, by name or the id of the identity.")
+        Name | None, Query(description="Only entries about this analyst's jobs and sessions, by name or identity id.")
     ] = None,
     kind: Annotated[EntryKind | None, Query(description="Only entries of this kind.")] = None,
 ) -> Page[LedgerEntry]:
@@ -174,7 +174,7 @@ def ledger(
 
     A cursor is a sequence number. Filtered entries are missing from the chain: check a whole chain.
     """
-    return ledgers.page(database, dataset_id, asked, analyst, kind)
+    return ledgers.page(database, dataset_id, paging, analyst, kind)
 
 
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head")

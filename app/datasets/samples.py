@@ -132,7 +132,7 @@ def _read(body: bytes, file: Path, spec: DatasetSpec) -> tuple[Floats, FileRepor
         reading = replace(reading, most_rows=MOST_SAMPLE_VALUES // len(spec.columns))
         rows = np.concatenate(list(encoded(file, reading)))
     if len(rows) < FEWEST_SAMPLED:
-        raise ApiError("unreadable_file", f"The file has too few rows: a sample needs at least {FEWEST_SAMPLED}.")
+        raise ApiError("unreadable_file", f"The file has too few rows. Attach at least {FEWEST_SAMPLED} rows.")
     return rows, tally.report.model_copy(update={"warnings": []})  # they are about protection; these rows are public
 
 

@@ -27,7 +27,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources import holdout, partitions
-from app.sources.errors import Away, Mismatch, SourceError, TooLarge, Unparsed
+from app.sources.errors import Mismatch, SourceError, StorageUnreachable, TooLarge, Unparsed
 from app.sources.identifiers import identifying
 from app.sources.matrix import checksum
 from purse.wire.base import Page
@@ -89,7 +89,7 @@ def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
 def page(
     database: Database,
     principal: Principal,
-    asked: Paging,
+    paging: Paging,
     filters: Filters = NO_FILTERS,
     *,
     with_columns: bool = True,
@@ -97,8 +97,8 @@ def page(
     """Return a page of the datasets that the principal can see and that meet the filters."""
     left_out: dict[str, Any] = {} if with_columns else {"columns": []}
     with database.read() as connection:
-        rows = store.page(connection, principal, asked, filters)
-        return asked.page(
+        rows = store.page(connection, principal, paging, filters)
+        return paging.page(
             Page[Dataset],
             rows,
             lambda row: described(connection, row, principal).model_copy(update=left_out),
@@ -162,11 +162,11 @@ def reading(spec: DatasetSpec) -> Iterator[None]:
     except Mismatch as error:
         is_unit = error.index == len(spec.columns)
         where = "spec.unit.column" if is_unit else f"spec.columns.{error.index}.name"
-        wrong = Violation(where=where, what=error.what)
+        wrong = Violation(where=where, what=error.rule)
         raise ApiError("invalid_request", error.detail, violations=[wrong]) from None
     except TooLarge as error:
         raise ApiError("too_large", error.detail) from None
-    except Away:
+    except StorageUnreachable:
         raise ApiError("storage_unavailable") from None
     except SourceError as error:
         raise ApiError("unreadable_file", error.detail) from None

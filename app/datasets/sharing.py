@@ -8,7 +8,7 @@ from app.datasets import allotments, grants
 from app.datasets.names import DatasetId
 from app.http.body import JsonBody
 from app.http.errors import responses
-from app.http.lists import Paging, paging
+from app.http.lists import Paging, paging_parameters
 from app.http.queries import strict_router
 from app.identity.dependencies import Manager, ServiceDatabase, Steward
 from purse.wire.allotments import Allotment, AllotmentRequest
@@ -17,7 +17,7 @@ from purse.wire.grants import Grant
 
 router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 
-Listed = Annotated[Paging, Depends(paging())]
+Listed = Annotated[Paging, Depends(paging_parameters())]
 
 
 @router.put("/grants/{analyst}", summary="Grant a dataset")
@@ -27,9 +27,9 @@ def give(database: ServiceDatabase, principal: Manager, dataset_id: DatasetId, a
 
 
 @router.get("/grants", summary="List grants")
-def listing(database: ServiceDatabase, _principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Grant]:
+def listing(database: ServiceDatabase, _principal: Steward, dataset_id: DatasetId, paging: Listed) -> Page[Grant]:
     """Returns the analysts who can see the dataset, ordered by the time of their first tokens."""
-    return grants.page(database, dataset_id, asked)
+    return grants.page(database, dataset_id, paging)
 
 
 @router.get("/grants/{analyst}", summary="Read a grant")
@@ -60,9 +60,9 @@ def allot(
 
 
 @router.get("/allotments", summary="List allotments")
-def allotted(database: ServiceDatabase, principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Allotment]:
+def allotted(database: ServiceDatabase, principal: Steward, dataset_id: DatasetId, paging: Listed) -> Page[Allotment]:
     """Returns what each analyst may spend and has spent, ordered by the time of their first tokens."""
-    return allotments.page(database, principal, dataset_id, asked)
+    return allotments.page(database, principal, dataset_id, paging)
 
 
 @router.get("/allotments/{analyst}", summary="Read an allotment")

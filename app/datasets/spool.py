@@ -66,7 +66,11 @@ def begin(settings: Settings, owner: str, length: int) -> Spooled:
         all uploads would not fit on the disk.
     """
     if length > settings.max_upload_bytes:
-        raise ApiError("too_large", f"A file may have at most {settings.max_upload_bytes} bytes.")
+        raise ApiError(
+            "too_large",
+            f"A file may have at most {settings.max_upload_bytes} bytes. Send fewer rows or columns, or ask the "
+            "operator to raise PURSE_MAX_UPLOAD_BYTES.",
+        )
     uploads = root(settings.home)
     uploads.mkdir(mode=0o700, exist_ok=True)
     with locked(uploads):
@@ -77,7 +81,7 @@ def begin(settings: Settings, owner: str, length: int) -> Spooled:
         if len(waiting) >= WAITING:
             raise ApiError(
                 "overloaded",
-                f"All stewards have {WAITING} unregistered uploads, the most allowed.",
+                f"All stewards together have {WAITING} unregistered uploads, the most allowed. Try again later.",
                 headers=_RETRY,
             )
         announced = length + sum(upload.length - upload.offset for upload in waiting)
@@ -126,7 +130,10 @@ def append(upload: Spooled, at: int, block: bytes) -> int:
         if end != at:
             raise ApiError("offset_mismatch")
         if end + len(block) > upload.length:
-            raise ApiError("too_large", f"The body goes beyond the {upload.length} bytes of this upload.")
+            detail = (
+                f"The body goes beyond the {upload.length} bytes of this upload. Send only the bytes that are missing."
+            )
+            raise ApiError("too_large", detail)
         file.seek(end)
         unwritten = memoryview(block)
         while unwritten:

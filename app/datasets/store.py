@@ -214,11 +214,11 @@ class Filters:
 NO_FILTERS = Filters()
 
 
-def page(connection: sa.Connection, principal: Principal, asked: Paging, filters: Filters) -> list[DatasetRow]:
+def page(connection: sa.Connection, principal: Principal, paging: Paging, filters: Filters) -> list[DatasetRow]:
     """Return a page of the datasets that the principal can see; an empty one after a cursor that they cannot see."""
     is_visible, order = granted(principal, datasets.c.id), (datasets.c.created_at, datasets.c.id)
     query = _rows().where(is_visible, *filters.conditions(principal))
-    query = asked.of(query, *order, at=sa.select(*order).where(datasets.c.id == asked.cursor, is_visible))
+    query = paging.of(query, *order, at=sa.select(*order).where(datasets.c.id == paging.cursor, is_visible))
     return [_dataset(row) for row in connection.execute(query)]
 
 

@@ -191,12 +191,12 @@ def _boundary(content_type: str) -> bytes:
         raise ApiError("unsupported_media_type", "The body must be multipart/form-data.")
     boundary = options.get(b"boundary", b"")
     if not 1 <= len(boundary) <= 70:
-        raise _wrong("has no boundary of 1 to 70 characters in its Content-Type")
+        raise _wrong("has no boundary of 1 to 70 characters in its Content-Type. Let a library write it")
     return boundary
 
 
 def _too_large(part: str, limit: int) -> ApiError:
-    return ApiError("too_large", f"The part {part!r} may have at most {limit} bytes.")
+    return ApiError("too_large", f"The part {part!r} is too long. Send at most {limit} bytes.")
 
 
 def _wrong(reason: str, *part: str) -> ApiError:

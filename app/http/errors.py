@@ -111,15 +111,15 @@ def invalid(
     return ApiError(code, detail, violations=violations)
 
 
-def invalid_field(where: str, what: str, code: str = "invalid_request") -> ApiError:
+def invalid_field(where: str, rule: str, code: str = "invalid_request") -> ApiError:
     """Return the problem of one field.
 
     Parameters
     ----------
     where : path of the field, such as body.budget
-    what : the violated rule, beginning with a verb; without a value of the request
+    rule : the violated rule, beginning with a verb; without a value of the request
     """
-    return ApiError(code, "See `violations`.", violations=[Violation(where=where, what=what)])
+    return ApiError(code, "See `violations`.", violations=[Violation(where=where, what=rule)])
 
 
 def _is_range(error: Mapping[str, Any]) -> bool:

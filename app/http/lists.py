@@ -51,19 +51,21 @@ class Paging:
         return kind(items=[convert(row) for row in page_rows], next=next_cursor)
 
 
-def paging(cursor: str = IDENTIFIER, usual: int = 100, most: int = 500, first: Order = "desc") -> Callable[..., Paging]:
+def paging_parameters(
+    cursor: str = IDENTIFIER, usual: int = 100, largest: int = 500, first: Order = "desc"
+) -> Callable[..., Paging]:
     """Return a dependency that reads the parameters of a page.
 
     Parameters
     ----------
     cursor : regular expression for cursors
-    usual, most : default and largest number of entries of a page
+    usual, largest : default and largest number of entries of a page
     first : default order
     """
 
     def read(
         cursor: Annotated[str | None, Query(pattern=cursor, description="`next` of the previous page.")] = None,
-        limit: Annotated[int, Query(ge=1, le=most, description="Largest number of entries on this page.")] = usual,
+        limit: Annotated[int, Query(ge=1, le=largest, description="Largest number of entries on this page.")] = usual,
         order: Annotated[Order, Query(description="`desc`: newest first; `asc`: oldest first.")] = first,
     ) -> Paging:
         return Paging(cursor, limit, order)

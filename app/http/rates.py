@@ -39,11 +39,11 @@ class Recent(Generic[T]):
 
     Parameters
     ----------
-    most : largest number of names
+    capacity : largest number of names
     """
 
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
-        self._most, self._values = most, OrderedDict[str, T]()
+    def __init__(self, capacity: int = MOST_REMEMBERED) -> None:
+        self._capacity, self._values = capacity, OrderedDict[str, T]()
 
     def get(self, name: str) -> T | None:
         """Return the value of a name, or None if it is absent."""
@@ -53,7 +53,7 @@ class Recent(Generic[T]):
         """Set the value of a name; drop the name that was written longest ago if there are too many."""
         self._values[name] = value
         self._values.move_to_end(name)
-        if len(self._values) > self._most:
+        if len(self._values) > self._capacity:
             self._values.popitem(last=False)
 
     def drop(self, name: str) -> None:

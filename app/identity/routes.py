@@ -6,7 +6,7 @@ from fastapi import Depends, Query
 
 from app.http.body import JsonBody
 from app.http.errors import responses
-from app.http.lists import Paging, paging
+from app.http.lists import Paging, paging_parameters
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
@@ -39,7 +39,7 @@ def create(
 def listing(
     database: ServiceDatabase,
     _principal: Steward,
-    paging_request: Annotated[Paging, Depends(paging())],
+    paging_request: Annotated[Paging, Depends(paging_parameters())],
     name: Annotated[Name | None, Query(description="Only tokens of the identity with this name.")] = None,
     role: Annotated[Role | None, Query(description="Only tokens with this role.")] = None,
 ) -> Page[Token]:

@@ -102,8 +102,8 @@ def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
     ApiError
         name_taken if the identity has another role or belongs to a sign-on, to which tokens cannot be added.
     """
-    named = identities.c.name == name
-    row = connection.execute(sa.select(identities.c.id, _is_unavailable(role)).where(named)).one_or_none()
+    name_or_id = identities.c.name == name
+    row = connection.execute(sa.select(identities.c.id, _is_unavailable(role)).where(name_or_id)).one_or_none()
     if row is None:
         return _create(connection, name, role, at)
     if row[1]:
@@ -122,19 +122,19 @@ def lock(connection: sa.Connection, identity_id: str) -> None:
         connection.execute(_LOCKED, {"identity": identity_id})
 
 
-def is_called(named: str) -> sa.ColumnElement[bool]:
+def is_called(name_or_id: str) -> sa.ColumnElement[bool]:
     """Return the condition that selects the identity with this id or name."""
-    return (identities.c.id == named) | (identities.c.name == named)
+    return (identities.c.id == name_or_id) | (identities.c.name == name_or_id)
 
 
-def analyst(connection: sa.Connection, named: str) -> str | None:
+def analyst(connection: sa.Connection, name_or_id: str) -> str | None:
     """Return the id of the analyst with this id or name, or with a token of this id, even a former one."""
-    holder = sa.select(tokens.c.identity_id).where(tokens.c.id == named)
+    holder = sa.select(tokens.c.identity_id).where(tokens.c.id == name_or_id)
     query = sa.select(identities.c.id).where(
-        identities.c.role == "analyst", is_called(named) | identities.c.id.in_(holder)
+        identities.c.role == "analyst", is_called(name_or_id) | identities.c.id.in_(holder)
     )
     # Prefer matches by id, because a person may choose a name at the provider that equals an id.
-    return connection.scalar(query.order_by(identities.c.id != named, identities.c.id.not_in(holder)).limit(1))
+    return connection.scalar(query.order_by(identities.c.id != name_or_id, identities.c.id.not_in(holder)).limit(1))
 
 
 def free_name(connection: sa.Connection, name: str, role: Role) -> str:

@@ -93,7 +93,7 @@ def claim(
             store.beat(connection, holder.id, clock.boot)
             store.start(connection, row, at, holder=holder.id, lost=lost, **origin)
             ledger.apply(connection, row.dataset_id, Started(row.id, row.attempt + 1), at)
-            attempt = store.held(connection, row.id, row.attempt + 1)
+            attempt = store.live_attempt(connection, row.id, row.attempt + 1)
             assert attempt is not None
             return replace(waiting, job=attempt)
 
@@ -101,7 +101,7 @@ def claim(
 def is_held(database: Database, job_id: str, attempt: int) -> bool:
     """Return whether this is the job's present attempt, and it has not ended."""
     with database.read() as connection:
-        return store.held(connection, job_id, attempt) is not None
+        return store.live_attempt(connection, job_id, attempt) is not None
 
 
 def is_idle(database: Database) -> bool:
@@ -123,7 +123,7 @@ def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
     if not claims:
         return []
     with database.read() as connection:
-        return [c for c in claims if store.held(connection, c.id, c.attempt) is None]
+        return [c for c in claims if store.live_attempt(connection, c.id, c.attempt) is None]
 
 
 def end(database: Database, claim: Claim, how: str, observed: float) -> bool:
@@ -143,7 +143,7 @@ def end(database: Database, claim: Claim, how: str, observed: float) -> bool:
     """
     with database.write() as connection:
         ledger.lock(connection, store.on(claim.id))
-        row = store.held(connection, claim.id, claim.attempt)
+        row = store.live_attempt(connection, claim.id, claim.attempt)
         if row is None:
             return False
         losses = row.lost + (how == VANISHED)
@@ -176,7 +176,7 @@ def disown(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
 def _give_back(connection: sa.Connection, attempts: Sequence[tuple[str, int]]) -> None:
     ledger.lock(connection, store.on(*(job_id for job_id, _ in attempts)))
     for job_id, attempt in attempts:
-        row = store.held(connection, job_id, attempt)
+        row = store.live_attempt(connection, job_id, attempt)
         if row is not None:
             store.give_back(connection, row.id, row.attempt, row.lost)
 
@@ -260,7 +260,7 @@ def _release(database: Database, keys: SigningKeys, claim: Claim, output: str) -
 def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, losses: int, observed: float) -> None:
     elapsed = observed - row.ticks if row.boot == clock.boot else 0.0
     due = grid.point_at(elapsed, row.forecast)
-    store.store_end(connection, row.id, row.attempt, ended=how, due=due, lost=losses)
+    store.store_end(connection, row.id, row.attempt, outcome=how, due=due, lost=losses)
 
 
 def _claim(connection: sa.Connection, row: JobRow) -> Claim | None:

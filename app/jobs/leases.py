@@ -6,7 +6,7 @@ dispatcher that looks for work records, on its own monotonic clock, since when e
 never compared, any number of dispatchers can use one database, and no dispatcher considers itself dead.
 
 A holder that counted as dead and continues does no harm: its jobs then have other attempts, and each of its steps
-checks its own attempt (`store.held`).
+checks its own attempt (`store.live_attempt`).
 """
 
 from collections.abc import Mapping

@@ -52,10 +52,10 @@ _WAIT = sa.select(_waiting(jobs.c.owner_id, "analyst"), _waiting(jobs.c.dataset_
 _LINE = jobs.alias("line")
 
 
-def _next(*after: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
+def _next(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
     """Return the number of the first job in the queue's index that meets the conditions: one step for any queue."""
     order = (_LINE.c.owner_id, _LINE.c.dataset_id, _LINE.c.number)
-    return sa.select(_LINE.c.number).where(QUEUED, *after).order_by(*order).limit(1).scalar_subquery()
+    return sa.select(_LINE.c.number).where(QUEUED, *conditions).order_by(*order).limit(1).scalar_subquery()
 
 
 def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.ColumnElement[bool]:

@@ -16,7 +16,7 @@ from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
 from app.http.idempotency import Key
-from app.http.lists import Paging, paging
+from app.http.lists import Paging, paging_parameters
 from app.http.location import Locate
 from app.http.parts import Part
 from app.http.queries import strict_router
@@ -151,14 +151,14 @@ async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(J
 def listing(
     database: ServiceDatabase,
     principal: Reader,
-    asked: Annotated[Paging, Depends(paging())],
+    paging: Annotated[Paging, Depends(paging_parameters())],
     filters: Annotated[Filters, Depends()],
 ) -> Page[Job]:
     """Returns jobs by the time of their submission. Analysts get their own. Stewards and auditors get all.
 
     Releases are not in the list: read them at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
     """
-    return service.page(database, principal, asked, filters)
+    return service.page(database, principal, paging, filters)
 
 
 @router.get("/jobs/{job_id}", summary="Read a job")

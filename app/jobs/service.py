@@ -113,14 +113,14 @@ def get(database: Database, principal: Principal, job_id: str) -> Job:
         return _as_seen(connection, _visible(connection, job_id, _own(principal)), principal)
 
 
-def page(database: Database, principal: Principal, asked: Paging, filters: Filters = NO_FILTERS) -> Page[Job]:
+def page(database: Database, principal: Principal, paging: Paging, filters: Filters = NO_FILTERS) -> Page[Job]:
     """Return a page of jobs in the order of submission: an analyst's own; all jobs to stewards and auditors."""
     with database.read() as connection:
         if filters.dataset is not None:
             filters = replace(filters, dataset=names.identify(connection, filters.dataset, principal))
-        rows = store.page(connection, asked, _own(principal), *filters.conditions())
+        rows = store.page(connection, paging, _own(principal), *filters.conditions())
         by_job = shares(connection, rows, principal)
-    return asked.page(Page[Job], rows, lambda row: row.to_wire(by_job[row.id]), lambda row: row.id)
+    return paging.page(Page[Job], rows, lambda row: row.to_wire(by_job[row.id]), lambda row: row.id)
 
 
 def released(database: Database, principal: Principal, job_id: str, name: Release) -> str:

@@ -108,7 +108,7 @@ def answers(quote: Quote) -> int:
 
 def get(connection: sa.Connection, job_id: str, *visible: sa.ColumnElement[bool]) -> JobRow | None:
     """Return a job by its id if it meets the conditions, else None."""
-    return _one(connection, sa.and_(jobs.c.id == job_id, *visible))
+    return _row_where(connection, sa.and_(jobs.c.id == job_id, *visible))
 
 
 def on(*job_ids: str, visible: sa.ColumnElement[bool] | None = None) -> sa.ColumnElement[bool]:
@@ -133,12 +133,12 @@ async def submitted(database: Database, owner_id: str, key: str) -> JobRow | Non
 
 def numbered(connection: sa.Connection, number: int, *conditions: sa.ColumnElement[bool]) -> JobRow | None:
     """Return the job with this number in the queue if it meets the conditions, else None."""
-    return _one(connection, sa.and_(jobs.c.number == number, *conditions))
+    return _row_where(connection, sa.and_(jobs.c.number == number, *conditions))
 
 
-def held(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
+def live_attempt(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
     """Return the job if this is its present attempt and has not ended; every step of an attempt checks this first."""
-    return _one(connection, _running(job_id, attempt))
+    return _row_where(connection, _running(job_id, attempt))
 
 
 def of_holder(connection: sa.Connection, holder: str) -> list[tuple[str, int]]:
@@ -153,14 +153,14 @@ def listed(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 def page(
-    connection: sa.Connection, asked: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
+    connection: sa.Connection, paging: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
 ) -> list[JobRow]:
     """Return a page of visible jobs in the order of submission; an empty one after an invisible job.
 
     A cursor is a job's id, because numbers would reveal how many jobs others submit.
     """
-    cursor = sa.select(jobs.c.number).where(jobs.c.id == asked.cursor, visible)
-    query = asked.of(listed(visible, *conditions), jobs.c.number, at=cursor)
+    cursor = sa.select(jobs.c.number).where(jobs.c.id == paging.cursor, visible)
+    query = paging.of(listed(visible, *conditions), jobs.c.number, at=cursor)
     return [JobRow(*row) for row in connection.execute(query)]
 
 
@@ -233,9 +233,9 @@ def give_back(connection: sa.Connection, job_id: str, attempt: int, lost: int) -
     _update(connection, _running(job_id, attempt), holder=None, lost=lost)
 
 
-def store_end(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, due: float, lost: int) -> None:
+def store_end(connection: sa.Connection, job_id: str, attempt: int, *, outcome: str, due: float, lost: int) -> None:
     """Store the end of an attempt until it may be published; it is not announced."""
-    _update(connection, _running(job_id, attempt), holder=None, ended=ended, due=due, lost=lost)
+    _update(connection, _running(job_id, attempt), holder=None, ended=outcome, due=due, lost=lost)
 
 
 def unpublished(connection: sa.Connection) -> list[JobRow]:
@@ -267,7 +267,7 @@ def spec_sha256(spec: str) -> str:
     return hashlib.sha256(spec.encode()).hexdigest()
 
 
-def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:
+def _row_where(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:
     row = connection.execute(sa.select(*_COLUMNS).where(condition)).one_or_none()
     return None if row is None else JobRow(*row)
 

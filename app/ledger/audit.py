@@ -30,7 +30,7 @@ def verify(database: Database) -> dict[str, str | None]:
     Only reads, so a server may run meanwhile.
     """
     with database.read() as connection:
-        every = known(connection)
+        every = ledger_ids(connection)
     results = {}
     for dataset in every:
         with database.read() as connection:
@@ -40,10 +40,10 @@ def verify(database: Database) -> dict[str, str | None]:
 
 def verify_here(connection: sa.Connection) -> dict[str, str | None]:
     """Verify the ledgers that this connection sees; return the same as `verify`."""
-    return {dataset: follow(connection, dataset, Replay()) for dataset in known(connection)}
+    return {dataset: follow(connection, dataset, Replay()) for dataset in ledger_ids(connection)}
 
 
-def known(connection: sa.Connection) -> Sequence[str]:
+def ledger_ids(connection: sa.Connection) -> Sequence[str]:
     """Return the id of every ledger (that of the dataset that opened it), the oldest first.
 
     A ledger whose opening dataset is missing is included, because other datasets may still be charged on it.

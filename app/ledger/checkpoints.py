@@ -69,7 +69,7 @@ class Checkpoints:
             if a ledger does not hold.
         """
         with self._database.read() as connection:
-            every = audit.known(connection)
+            every = audit.ledger_ids(connection)
         results = {}
         for ledger in every:
             with self._database.read() as connection:
@@ -193,7 +193,7 @@ class Checkpoints:
             return
         due = {}
         with self._database.read() as connection:
-            for ledger in audit.known(connection):
+            for ledger in audit.ledger_ids(connection):
                 last = self._followed.get(ledger)
                 followed = Replay() if last is None else Replay.from_json(last)
                 wrong = audit.follow(connection, ledger, followed)

@@ -203,7 +203,7 @@ class Epoch:
             with self._writing, locked(self.file):
                 stored = self._stored()
                 with database.read() as connection:
-                    ended_sessions = _ended(connection, stored, self._sessions(stored))
+                    ended_sessions = _published_ends(connection, stored, self._sessions(stored))
                 if not ended_sessions:
                     return
                 open_heads = {name: head for name, head in stored.items() if name not in ended_sessions}
@@ -299,7 +299,7 @@ def _recorded(connection: sa.Connection) -> dict[str, Head]:
     return {row.id: _head(row.recorded.encode()) for row in connection.execute(query)}
 
 
-def _ended(connection: sa.Connection, published: Mapping[str, Head], names: Sequence[str]) -> set[str]:
+def _published_ends(connection: sa.Connection, published: Mapping[str, Head], names: Sequence[str]) -> set[str]:
     """Return the sessions with these names whose end is an entry up to the published head of their ledger."""
     ends: dict[str, dict[str, int]] = {}  # by ledger and session, the number of the entry
     for start in range(0, len(names), _MOST_NAMES):

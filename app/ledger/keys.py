@@ -47,7 +47,7 @@ class SigningKeys:
             ) from None
 
     @staticmethod
-    def beside(home: Path, database: Database) -> "SigningKeys":
+    def of(home: Path, database: Database) -> "SigningKeys":
         """Return the home's key; a new one only for a service that has no ledger yet.
 
         Raises

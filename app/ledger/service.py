@@ -23,14 +23,14 @@ _PUBLIC_CALLER = ""  # the route is public, so all its callers share the limits 
 
 
 def page(
-    database: Database, dataset_id: str, asked: Paging, analyst: str | None = None, kind: EntryKind | None = None
+    database: Database, dataset_id: str, paging: Paging, analyst: str | None = None, kind: EntryKind | None = None
 ) -> Page[LedgerEntry]:
     """Return a page of a ledger's entries, filtered by analyst and kind if given. Raise ApiError not_found."""
     with database.read() as connection:
         if not store.exists(connection, dataset_id):
             raise ApiError("not_found")
-        rows = store.page(connection, dataset_id, asked, analyst, kind)
-    return asked.page(
+        rows = store.page(connection, dataset_id, paging, analyst, kind)
+    return paging.page(
         Page[LedgerEntry], rows, lambda entry: LedgerEntry(**entry.to_json()), lambda entry: entry.sequence
     )
 

@@ -282,11 +282,11 @@ def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
     connection.info[ledger_id] = entry.head
 
 
-def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: int = 100) -> list[Entry]:
-    """Return at most `limit` entries with a sequence number above `after`, in order."""
+def entries(connection: sa.Connection, dataset_id: str, last: int = 0, limit: int = 100) -> list[Entry]:
+    """Return at most `limit` entries with a sequence number above `last`, in order."""
     rows = connection.execute(
         sa.select(ledger_entries)
-        .where(ledger_entries.c.ledger_id == _of(dataset_id), ledger_entries.c.sequence > after)
+        .where(ledger_entries.c.ledger_id == _of(dataset_id), ledger_entries.c.sequence > last)
         .order_by(ledger_entries.c.sequence)
         .limit(limit)
     )
@@ -294,7 +294,7 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
 
 
 def page(
-    connection: sa.Connection, dataset_id: str, asked: Paging, analyst: str | None, kind: str | None
+    connection: sa.Connection, dataset_id: str, paging: Paging, analyst: str | None, kind: str | None
 ) -> list[Entry]:
     """Return a page of entries, filtered by the name or id of the analyst and by kind if given."""
     query = sa.select(ledger_entries).where(ledger_entries.c.ledger_id == _of(dataset_id))
@@ -304,7 +304,7 @@ def page(
         owners = sa.select(identities.c.id).where(is_called(analyst))
         of_jobs, of_sessions = (sa.select(t.c.id).where(t.c.owner_id.in_(owners)) for t in (jobs, sessions))
         query = query.where(_OF_JOB.in_(of_jobs) | _OF_SESSION.in_(of_sessions))
-    return [_entry(row) for row in connection.execute(asked.of(query, ledger_entries.c.sequence))]
+    return [_entry(row) for row in connection.execute(paging.of(query, ledger_entries.c.sequence))]
 
 
 def _entry(row: sa.Row[Any]) -> Entry:

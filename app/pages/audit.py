@@ -17,7 +17,7 @@ Cursor = Annotated[str, Query(pattern="^[0-9]{1,15}$")]
 @router.get("/receipts")
 async def receipts(visit: Visiting) -> Response:
     """Return the page that verifies a receipt file in the browser."""
-    return await visit.page("receipt.html", of=None, document=None, keys=await visit.api.get("/v1/keys"))
+    return await visit.page("receipt.html", subject_id=None, document=None, keys=await visit.api.get("/v1/keys"))
 
 
 @router.get("/jobs/{job_id}/receipt")
@@ -32,12 +32,12 @@ async def session_receipt(visit: Visiting, session_id: Identifier) -> Response:
     return await _receipt(visit, "session", session_id)
 
 
-async def _receipt(visit: Visit, kind: Literal["job", "session"], of: str) -> Response:
-    answer = await visit.api.send("GET", f"/v1/{kind}s/{of}/receipt")
+async def _receipt(visit: Visit, kind: Literal["job", "session"], subject_id: str) -> Response:
+    answer = await visit.api.send("GET", f"/v1/{kind}s/{subject_id}/receipt")
     return await visit.page(
         "receipt.html",
         kind=kind,
-        of=of,
+        subject_id=subject_id,
         document=answer.text,
         receipt=(await in_turn(answer.json))["receipt"],
         keys=await visit.api.get("/v1/keys"),

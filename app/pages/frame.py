@@ -137,7 +137,7 @@ class Visit:
             "navigation": [(path, name) for path, name, roles in NAVIGATION if role in roles],
             "static": lambda name: self.root + address(name),
             "problem": None if error is None else error.details(),
-            "here": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
+            "current_path": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
         }
         text = await in_turn(_TEMPLATES.get_template(template).render, frame | context)
         return HTMLResponse(text, status if error is None else error.status)
@@ -250,7 +250,7 @@ async def _refused(request: Request, error: ApiError) -> Response:
             session.COOKIE not in request.cookies
         ):  # a link of another site sends no cookie, and must not end the session
             return visit.go("/sign-in")
-        answer = visit.go("/sign-in?ended=true")
+        answer = visit.go("/sign-in?expired=true")
         session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"

@@ -94,7 +94,7 @@ async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | 
     jobs = await visit.api.get("/v1/jobs", cursor=cursor, dataset=dataset)
     datasets = await visit.api.get("/v1/datasets", limit=_MAX_NAMES, columns="false")
     names = {each["id"]: each["name"] for each in datasets["items"]}
-    return await visit.page("jobs.html", found=jobs, dataset=dataset, names=names)
+    return await visit.page("jobs.html", jobs=jobs, dataset=dataset, names=names)
 
 
 @router.get("/jobs/{job_id}")

@@ -71,6 +71,6 @@ async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: Ap
         allotments=await visit.api.get(f"{place}/allotments", limit=500),
         fields=with_defaults(visit.forms.fields("AllotmentRequest", values, {}), _DEFAULTS),
         analysts=sorted({token["name"] for token in tokens["items"]}),
-        granted="" if "share" in values else values.get("analyst", ""),
-        allotted=values.get("analyst", "") if "share" in values else "",
+        grant_analyst="" if "share" in values else values.get("analyst", ""),
+        allotment_analyst=values.get("analyst", "") if "share" in values else "",
     )

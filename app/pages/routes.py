@@ -34,7 +34,7 @@ def root(visit: Passing) -> Response:
 @router.get(PREFIX)
 async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
     """Return the datasets that the visitor may see."""
-    return await visit.page("datasets.html", found=await visit.api.get("/v1/datasets", cursor=cursor))
+    return await visit.page("datasets.html", datasets=await visit.api.get("/v1/datasets", cursor=cursor))
 
 
 @router.get(f"{PREFIX}/datasets/{{dataset_id}}")

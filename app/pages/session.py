@@ -118,7 +118,7 @@ def _set(
     seconds: int,
     name: str = COOKIE,
     below: str = "",
-    sent: Literal["strict", "lax"] = "strict",
+    same_site: Literal["strict", "lax"] = "strict",
 ) -> None:
     # Behind a proxy that is not trusted, the request's URL may begin with http although the browser uses https. The
     # browser's Origin and the operator's setting state https then.
@@ -131,7 +131,7 @@ def _set(
         path=request.scope.get("root_path", "") + PREFIX + below,
         secure=any(url.startswith("https://") for url in urls),
         httponly=True,
-        samesite=sent,
+        samesite=same_site,
     )
 
 

@@ -24,9 +24,9 @@ ProviderParameter = Annotated[str, Query(max_length=4096)]
 
 
 @router.get("/sign-in")
-async def sign_in(visit: Passing, ended: bool = False) -> Response:
+async def sign_in(visit: Passing, expired: bool = False) -> Response:
     """Return the form for a token, with a note if the former token has ended."""
-    return await _form(visit, ended=ended)
+    return await _form(visit, expired=expired)
 
 
 @router.post("/sign-in")
@@ -90,11 +90,11 @@ async def _begin_session(visit: Visit, answer: Response, token: str, is_from_pro
     return answer
 
 
-async def _form(visit: Visit, error: ApiError | None = None, *, ended: bool = False) -> Response:
+async def _form(visit: Visit, error: ApiError | None = None, *, expired: bool = False) -> Response:
     """Return the page with the form for a token, and the reason if a token was rejected."""
     chosen = visit.request.app.state.services.settings
     provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
-    answer = await visit.page("sign_in.html", error=error, ended=ended, provider=provider)
+    answer = await visit.page("sign_in.html", error=error, expired=expired, provider=provider)
     answer.headers.update({} if error is None else error.headers)
     return answer
 

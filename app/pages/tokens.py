@@ -60,7 +60,7 @@ async def _page(
         200 if token is None else 201,
         error=error,
         tokens=await visit.api.get("/v1/tokens", limit=_MAX_LISTED, cursor=cursor),
-        new=token,
+        new_token=token,
         values=values or {},
         roles=_ROLES,
         lifetimes=_LIFETIMES,

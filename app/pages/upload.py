@@ -108,7 +108,7 @@ class Editor:
         return await visit.page(
             template,
             fields={field.name: _by_label(field) or field for field in self.fields},
-            more=[field for field in self.fields if field.name not in _DECISIONS],
+            other_fields=[field for field in self.fields if field.name not in _DECISIONS],
             columns=self.columns,
             meanings=self.meanings,
             spec=json.dumps(self.document, indent=2, ensure_ascii=False),

@@ -146,19 +146,19 @@ def _forecast_of(
     )
 
 
-def reaching(wanted: float, at: Sequence[Scored]) -> float | None:
-    """Return the smallest epsilon whose median score reaches `wanted`, interpolated over log epsilon; else None.
+def reaching(score: float, at: Sequence[Scored]) -> float | None:
+    """Return the smallest epsilon whose median score reaches `score`, interpolated over log epsilon; else None.
 
     The median scores are made monotone: the mean of their running maxima from below and running minima from above.
     """
     medians = np.array([np.median(scored.scores) for scored in at])
     curve = (np.maximum.accumulate(medians) + np.minimum.accumulate(medians[::-1])[::-1]) / 2
-    if curve[-1] < wanted:
+    if curve[-1] < score:
         return None
-    k = int(np.searchsorted(curve, wanted))
+    k = int(np.searchsorted(curve, score))
     if k == 0:
         return at[0].epsilon
-    share = (wanted - curve[k - 1]) / (curve[k] - curve[k - 1])
+    share = (score - curve[k - 1]) / (curve[k] - curve[k - 1])
     return float(at[k - 1].epsilon * (at[k].epsilon / at[k - 1].epsilon) ** share)
 
 

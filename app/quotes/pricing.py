@@ -94,7 +94,7 @@ class Priced:
     def outlook(self, standing: Standing) -> Quote:
         """Return the quote of a job that is not submitted. Raise as `charge`."""
         try:
-            return self.quote(standing, standing.after(self.charge(standing, "", "")))
+            return self.quote(standing, standing.plus(self.charge(standing, "", "")))
         except (BudgetExhausted, LedgerFrozen):
             return self.quote(standing, None)
 

@@ -88,7 +88,7 @@ def read(
         method = _method(request, design)
         privacy = privacy_of(request.privacy, rule)
     except DesignError as error:
-        raise invalid_field(f"body.{error.field}", error.what) from None
+        raise invalid_field(f"body.{error.field}", error.rule) from None
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
@@ -177,13 +177,13 @@ def _no_profile(reason: str) -> ApiError:
     return invalid_field("body.preparation", f"cannot use a profile: {reason}")
 
 
-def privacy_of(asked: JobPrivacy, rule: Filter) -> Privacy:
+def privacy_of(requested: JobPrivacy, rule: Filter) -> Privacy:
     """Return the requested privacy. The default delta is the dataset's, which is also the largest one."""
-    delta, largest = asked.delta, rule.privacy.delta
+    delta, largest = requested.delta, rule.privacy.delta
     if delta is not None and delta > largest:
         reason = f"must not exceed the dataset's delta: at most {largest:g}"
         raise invalid_field("body.privacy.delta", reason, "out_of_range")
-    return Privacy(asked.epsilon, largest if delta is None else delta)
+    return Privacy(requested.epsilon, largest if delta is None else delta)
 
 
 def _loss(request: JobRequest | TuningRequest, design: Design) -> Loss:

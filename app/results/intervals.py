@@ -107,7 +107,7 @@ def quantile_widths(
     bins: int,
     std: float,
     rows: Rows,
-    known: Mapping[str, ColumnProfile] = NO_PROFILE,
+    profiles: Mapping[str, ColumnProfile] = NO_PROFILE,
 ) -> Widths:
     """Return the width for each number's quantiles.
 
@@ -116,13 +116,13 @@ def quantile_widths(
     Parameters
     ----------
     std : of the noise of each bin's count
-    known : released profiles by the column's name
+    profiles : released profiles by the column's name
     """
     even = _bin_widths(shares, np.full(bins, rows.n / bins), std, rows)
     interval_widths = []
     for column in columns:
         if isinstance(column, NumberColumn):
-            counts = _known_counts(known.get(column.name), column, bins, rows)
+            counts = _known_counts(profiles.get(column.name), column, bins, rows)
             low, high = column.ends
             basis: Basis = "typical" if counts is None else "profile"
             widths = even if counts is None else _bin_widths(shares, counts, std, rows)

@@ -70,14 +70,14 @@ def result(
             raise ValueError("a profile has its own document")
 
 
-def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
+def widths(spec: JobSpec, profiles: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
     """Return the widths of the result's intervals from public facts. Raise `ValueError` for a profile.
 
     If records are persons, each is assumed to have as many rows as it may.
 
     Parameters
     ----------
-    known : released profiles by the column's name
+    profiles : released profiles by the column's name
     """
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)
@@ -91,11 +91,11 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
             return mean_widths(table.features, _mean_std(spec, rows), rows)
         case Quantiles():
             std = stds_of(method, spec.problem, spec.release_plan.plan)["histograms"]
-            return quantile_widths(table.features, method.shares, method.bins, std, rows, known)
+            return quantile_widths(table.features, method.shares, method.bins, std, rows, profiles)
         case Covariance():
             return _covariance_widths(spec, table, rows)
         case Table1():
-            return table1.widths(spec, known)
+            return table1.widths(spec, profiles)
         case Profile():
             raise ValueError("a profile has widths of its own")
 

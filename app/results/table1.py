@@ -279,7 +279,7 @@ def _std(group: GroupAnswers, number: int, precision: Precision, half: float) ->
     return interval(half * np.sqrt(np.clip(q - m**2 + WIDE * noise * np.array([0.0, -1.0, 1.0]), 0.0, 1.0)))
 
 
-def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
+def widths(spec: JobSpec, profiles: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
     """Return the widths of the intervals.
 
     Those of counts are exact. Means and shares have the largest width of any resolved group, and the width for a group
@@ -302,12 +302,12 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
     if equal >= precision.least_rows:
         rows = Rows(equal, precision.count)
         interval_widths += quantile_widths(described, SHARES, method.bins, precision.part, rows)
-    profile = known.get(by[0].name)
+    profile = profiles.get(by[0].name)
     if len(by) > 1 or table.where or profile is None or profile.column != by[0]:
         return interval_widths
     for level, count in zip(by[0].levels, profile.counts, strict=True):
         for column in described:
-            width = _width(column, precision, count, *_spread(column, known.get(column.name)))
+            width = _width(column, precision, count, *_spread(column, profiles.get(column.name)))
             interval_widths.append(IntervalWidth.of(f"{_answer(column)} in {level}", column.name, width, "profile"))
     return interval_widths
 

@@ -13,7 +13,7 @@ from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import ApiError, responses
 from app.http.idempotency import Key
-from app.http.lists import Paging, paging
+from app.http.lists import Paging, paging_parameters
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
@@ -82,13 +82,13 @@ async def open_session(
 def listing(
     database: ServiceDatabase,
     principal: Reader,
-    asked: Annotated[Paging, Depends(paging())],
+    paging: Annotated[Paging, Depends(paging_parameters())],
     dataset: Annotated[
         DatasetReference | None, Query(description="Only sessions on this dataset, by its id or its name.")
     ] = None,
 ) -> Page[Session]:
     """Returns sessions by the time of their opening. Analysts get their own. Stewards and auditors get all."""
-    return service.page(database, principal, asked, dataset)
+    return service.page(database, principal, paging, dataset)
 
 
 @router.get("/sessions/{session_id}", summary="Read a session")

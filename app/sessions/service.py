@@ -50,15 +50,15 @@ async def opened(
     ApiError
         idempotency_conflict for another request.
     """
-    return _same(database, await store.opened(database, owner.id, key), _digest_of(dataset_id, request))
+    return _repeated(database, await store.opened(database, owner.id, key), _digest_of(dataset_id, request))
 
 
-def open_session(database: Database, owner: Principal, key: str, priced: PricedSession, most: int) -> Session:
+def open_session(database: Database, owner: Principal, key: str, priced: PricedSession, limit: int) -> Session:
     """Reserve the budget for a session in one transaction; the same key and body again return the same session.
 
     Parameters
     ----------
-    most : largest number of open sessions of one analyst
+    limit : largest number of open sessions of one analyst
 
     Raises
     ------
@@ -70,13 +70,13 @@ def open_session(database: Database, owner: Principal, key: str, priced: PricedS
     digest = _digest_of(dataset_id, priced.request)
     with database.write() as connection:
         identity.lock(connection, owner.id)
-        earlier = _same(database, store.by_key(connection, owner.id, key), digest)
+        earlier = _repeated(database, store.by_key(connection, owner.id, key), digest)
         if earlier is not None:
             return earlier
         datasets.lock(connection, dataset_id, owner)
         now = database.timestamp()
-        if store.count_open(connection, owner.id, now, most) == most:
-            detail = f"At most {most} sessions of one analyst may be open. Nothing was charged. Close one of them."
+        if store.count_open(connection, owner.id, now, limit) == limit:
+            detail = f"At most {limit} sessions of one analyst may be open. Nothing was charged. Close one of them."
             raise ApiError("too_many_requests", detail, headers=_RETRY)
         row = _reserved(database, connection, owner, priced, now)
         row = replace(row, idempotency_key=key, request_sha256=digest)
@@ -99,7 +99,7 @@ def _reserved(
         charged = ledger.charge(connection, dataset.ledger_id, standing, event, now, owner.id)
     except BudgetExhausted:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
-    reserved = Charge.after(charged, priced.cost, priced.certificate).to_text()
+    reserved = Charge.of(charged, priced.cost, priced.certificate).to_text()
     usual: Refundable = "untouched" if charged.state.whole else "unused"
     return SessionRow(
         id=session_id,
@@ -143,7 +143,7 @@ class Recorded:
     answers: int
 
 
-def record(database: Database, principal: Principal, session_id: str, key: str | None, asked: StepsRequest) -> Recorded:
+def record(database: Database, principal: Principal, session_id: str, key: str | None, body: StepsRequest) -> Recorded:
     """Record answers of an open session; the same key and body again return the same session and record nothing.
 
     Raises
@@ -151,7 +151,7 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
     ApiError
         not_found; session_ended; session_exhausted; out_of_range for the event; dataset_frozen; idempotency_conflict.
     """
-    digest = hashlib.sha256(asked.model_dump_json().encode()).hexdigest()
+    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
     with database.write() as connection:
         row, now = locked(connection, principal, session_id), database.timestamp()
         earlier = None if key is None else store.step(connection, row.id, key)
@@ -162,24 +162,24 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
             return Recorded(replace(row, recorded=earlier[1]).to_wire(row.created_at), 0)
         row = settling.settle_expired(connection, row, now)
         if row.state == "open":
-            recorded = _with_steps(connection, row, asked)
+            recorded = _with_steps(connection, row, body)
             store.set_recorded(connection, row, recorded)
             note_recorded(connection, row.id, recorded)
             if key is not None:
                 store.insert_step(connection, row.id, key, digest, recorded)
-            return Recorded(replace(row, recorded=canonical_text(recorded)).to_wire(now), asked.steps)
+            return Recorded(replace(row, recorded=canonical_text(recorded)).to_wire(now), body.steps)
     raise ApiError("session_ended")  # after the commit of an expiry
 
 
-def _with_steps(connection: sa.Connection, row: SessionRow, asked: StepsRequest) -> list[int]:
+def _with_steps(connection: sa.Connection, row: SessionRow, body: StepsRequest) -> list[int]:
     """Return the numbers of recorded answers after these; raise an `ApiError` if they may not be recorded."""
     recorded, counts = list(row.counts), [each["count"] for each in json.loads(row.plan)]
-    if asked.event >= len(counts):
+    if body.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
     if ledger.load_state(connection, row.dataset_id).frozen:
         raise ApiError("dataset_frozen")
-    recorded[asked.event] += asked.steps
-    if recorded[asked.event] > counts[asked.event]:
+    recorded[body.event] += body.steps
+    if recorded[body.event] > counts[body.event]:
         raise ApiError("session_exhausted")
     return recorded
 
@@ -248,7 +248,7 @@ def get(database: Database, principal: Principal, session_id: str) -> Session:
         return visible(connection, principal, session_id).to_wire(database.timestamp())
 
 
-def page(database: Database, principal: Principal, asked: Paging, dataset: str | None) -> Page[Session]:
+def page(database: Database, principal: Principal, paging: Paging, dataset: str | None) -> Page[Session]:
     """Return a page of sessions by the time of their opening: an analyst's own; all to stewards and auditors.
 
     Parameters
@@ -257,9 +257,9 @@ def page(database: Database, principal: Principal, asked: Paging, dataset: str |
     """
     with database.read() as connection:
         dataset_id = None if dataset is None else names.identify(connection, dataset, principal)
-        rows = store.page(connection, asked, store.visible_to(principal), dataset_id)
+        rows = store.page(connection, paging, store.visible_to(principal), dataset_id)
     now = database.timestamp()
-    return asked.page(Page[Session], rows, lambda row: row.to_wire(now), lambda row: row.id)
+    return paging.page(Page[Session], rows, lambda row: row.to_wire(now), lambda row: row.id)
 
 
 def _digest_of(dataset_id: str, request: SessionRequested) -> str:
@@ -267,7 +267,7 @@ def _digest_of(dataset_id: str, request: SessionRequested) -> str:
     return hashlib.sha256(f"{dataset_id} {request.model_dump_json()}".encode()).hexdigest()
 
 
-def _same(database: Database, row: SessionRow | None, digest: str) -> Session | None:
+def _repeated(database: Database, row: SessionRow | None, digest: str) -> Session | None:
     if row is not None and row.request_sha256 != digest:
         raise ApiError("idempotency_conflict")
     return None if row is None else row.to_wire(database.timestamp())

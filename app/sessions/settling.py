@@ -106,4 +106,4 @@ def _charged(
     whole = store.read_charge(row.reserved)
     if whole.epsilon < certificate.epsilon:  # the certificate of the whole plan holds for a part of it
         certificate = Certificate(whole.epsilon, whole.delta, whole.accountant, whole.accountant_version)
-    return Charge.after(standing, remaining, certificate)
+    return Charge.of(standing, remaining, certificate)

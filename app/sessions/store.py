@@ -45,7 +45,7 @@ class Charge:
     accountant_version: str
 
     @staticmethod
-    def after(standing: Standing, cost: Cost, certificate: Certificate) -> "Charge":
+    def of(standing: Standing, cost: Cost, certificate: Certificate) -> "Charge":
         """Return a live charge with the shares that it takes in the ledger as it stands for its analyst.
 
         A charge may exceed the budget beside an outside charge that does, and then has no share.
@@ -168,15 +168,15 @@ async def opened(database: Database, owner_id: str, key: str) -> SessionRow | No
 
 
 def page(
-    connection: sa.Connection, asked: Paging, visible: sa.ColumnElement[bool], dataset_id: str | None
+    connection: sa.Connection, paging: Paging, visible: sa.ColumnElement[bool], dataset_id: str | None
 ) -> list[SessionRow]:
     """Return a page of visible sessions by the time of their opening; an empty one after an invisible session."""
     order = (sessions.c.created_at, sessions.c.id)
     query = _ROWS.where(visible)
     if dataset_id is not None:
         query = query.where(sessions.c.dataset_id == dataset_id)
-    cursor = sa.select(*order).where(sessions.c.id == asked.cursor, visible)
-    return [SessionRow(*row) for row in connection.execute(asked.of(query, *order, at=cursor))]
+    cursor = sa.select(*order).where(sessions.c.id == paging.cursor, visible)
+    return [SessionRow(*row) for row in connection.execute(paging.of(query, *order, at=cursor))]
 
 
 def open_on(connection: sa.Connection, dataset_id: str) -> list[SessionRow]:
@@ -191,10 +191,10 @@ def overdue(connection: sa.Connection, now: str, limit: int) -> list[str]:
     return list(connection.scalars(sa.select(sessions.c.id).where(is_overdue).limit(limit)))
 
 
-def count_open(connection: sa.Connection, owner_id: str, now: str, most: int) -> int:
-    """Return the number of open sessions of an owner, at most `most`."""
+def count_open(connection: sa.Connection, owner_id: str, now: str, limit: int) -> int:
+    """Return the number of open sessions of an owner, at most `limit`."""
     is_open = (sessions.c.state == "open") & (sessions.c.owner_id == owner_id) & (sessions.c.expires_at > now)
-    some = sa.select(sessions.c.id).where(is_open).limit(most)
+    some = sa.select(sessions.c.id).where(is_open).limit(limit)
     return connection.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()
 
 

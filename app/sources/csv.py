@@ -109,7 +109,8 @@ class _Reader:
         for block in self._blocks(start[offset:]):
             if b"\0" in block:
                 raise Unreadable(
-                    f"Line {self._line(block[: block.index(0)])} contains a NUL byte: the file is not text."
+                    f"Line {self._line(block[: block.index(0)])} contains a NUL byte, so the file is not text. Save "
+                    "it as CSV."
                 )
             # A blank line is a record only in a file of one column. The start is tried first: `strip` copies the block.
             if block and (len(names) == 1 or block[:64].strip(b"\r\n") or block.strip(b"\r\n")):
@@ -128,18 +129,22 @@ class _Reader:
                     self._undecoded(start)
                     if self._text.is_broken
                     else Unreadable(
-                        "The file is neither Parquet nor CSV of this dialect: line 1 does not contain column names."
+                        "The file is neither Parquet nor CSV of this dialect: line 1 does not contain column names. "
+                        "Declare its dialect, or add a header line."
                     )
                 )
             quoted, bare, end = field.groups()
             name: bytes = quoted.replace(2 * quote, quote) if quoted else bare or b""
             if b"\0" in name:
-                raise Unreadable("Line 1 contains a NUL byte: the file is neither Parquet nor CSV of this encoding.")
+                raise Unreadable(
+                    "Line 1 contains a NUL byte, so the file is neither Parquet nor CSV of this encoding. Declare its "
+                    "encoding, or save it as CSV."
+                )
             names.append(name.decode())
             offset = field.end()
             if end != self._grammar.delimiter.encode():
                 return names, offset
-        raise Unreadable(f"The file has more than {MOST_FILE_COLUMNS} columns.")
+        raise Unreadable(f"The file has more than {MOST_FILE_COLUMNS} columns. Remove those that are not declared.")
 
     def _blocks(self, text: bytes) -> Iterator[bytes]:
         """Yield the text from here on, cut between records into blocks of at most about BLOCK_BYTES.
@@ -152,7 +157,7 @@ class _Reader:
             if end == 0 and len(text) >= BLOCK_BYTES:
                 raise Unreadable(
                     f"The record of line {self._lines + 1} is longer than {BLOCK_BYTES} bytes, or a quote in it is "
-                    "not closed."
+                    "not closed. Close the quote, or declare another `quote`."
                 )
             yield text[:end]
             text = text[end:]
@@ -163,7 +168,10 @@ class _Reader:
         if self._text.is_broken:
             raise self._undecoded(text)
         if self._end(text + b"\n") <= len(text):
-            raise Unreadable(f"The record of line {self._lines + 1} opens a quote and does not close it.")
+            raise Unreadable(
+                f"The record of line {self._lines + 1} opens a quote and does not close it. Close the quote, or "
+                "declare another `quote`."
+            )
         yield text
 
     def _end(self, text: bytes) -> int:
@@ -204,11 +212,16 @@ class _Reader:
                 ),
             )
         except pa.ArrowException:
-            raise Unreadable(f"The text from line {self._lines + 1} on is not CSV.") from None
+            raise Unreadable(
+                f"The text from line {self._lines + 1} on is not CSV. Correct it, or declare the dialect of the file."
+            ) from None
         lines = _Lines(block, self._lines, self._grammar.record, width > 1)
         for row in ragged:
             line, actual, expected = lines.of(row.number - 1), row.actual_columns, row.expected_columns
-            raise Unreadable(f"Line {line} has {actual} fields; the header has {expected}.")
+            raise Unreadable(
+                f"Line {line} has {actual} fields, and the header has {expected}. Correct the line, or declare the "
+                "`delimiter` and `quote` of the file."
+            )
         records = 0
         for batch in table.to_batches():
             yield Batch([batch.column(name) for name in positions], lines.of, records)
@@ -219,7 +232,7 @@ class _Reader:
 
     def _undecoded(self, preceding: bytes) -> Unreadable:
         return Unreadable(
-            f"Line {self._line(preceding)} is not {self._encoding.upper()}: declare the `encoding` if it is text."
+            f"Line {self._line(preceding)} is not {self._encoding.upper()}. Declare the `encoding` if it is text."
         )
 
 

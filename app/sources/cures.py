@@ -12,16 +12,16 @@ NULLS = {"na", "n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "#n/a",
 _DATE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([ T][0-9:.,]+)?")
 
 
-def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence[str]) -> str | None:
+def cure(column: Column, dialect: Dialect, kind: OutcomeKind, examples: Sequence[str]) -> str | None:
     """Return what to declare or to write, or None if nothing is wrong, or no remedy is known."""
-    if what == "missing":
+    if kind == "missing":
         return None
     finding = f"The file contains {_listed(examples)}."
-    if what == "clamped":
+    if kind == "clamped":
         return f"{finding} If such values are possible, declare wider bounds, but take them from prior knowledge."
     if any(example.casefold() in NULLS for example in examples):
         return f"{finding} Add texts that mean a missing value to the dialect's `nulls`."
-    if what == "not_a_date":
+    if kind == "not_a_date":
         return f"{finding} Change the dialect's `date_format`, which is {dialect.date_format!r}."
     if isinstance(column, CategoryColumn):
         return _of_category(column, finding, examples)

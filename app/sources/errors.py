@@ -34,13 +34,13 @@ class Mismatch(SourceError):
     Parameters
     ----------
     index : position of the column in the declaration
-    what : the fault, beginning with a verb
+    rule : the fault, beginning with a verb
     """
 
-    def __init__(self, index: int, name: str, what: str) -> None:
+    def __init__(self, index: int, name: str, rule: str) -> None:
         self.index = index
-        self.what = what
-        super().__init__(f"The column {name!r} {what}.")
+        self.rule = rule
+        super().__init__(f"The column {name!r} {rule}.")
 
 
 class Unparsed(SourceError):
@@ -61,7 +61,7 @@ def refusals(column: ColumnReport) -> Iterator[str]:
     """Yield a sentence for each limit that a column's values exceed."""
     lines = {outcome.what: outcome.line for outcome in column.outcomes}
     if column.unparsed > column.max_unparsed:
-        kind, line = next((_KINDS[what], line) for what, line in lines.items() if what in _KINDS)
+        kind, line = next((_KINDS[kind], line) for kind, line in lines.items() if kind in _KINDS)
         share = f"{100 * column.unparsed:.3g} % of {column.name!r} is {kind}, first on line {line}"
         yield f"{share}; `max_unparsed` allows {100 * column.max_unparsed:.3g} %."
     if column.max_clamped is not None and column.clamped > column.max_clamped:
@@ -73,5 +73,5 @@ class Damaged(SourceError):
     """The stored records are missing or were changed."""
 
 
-class Away(SourceError):
+class StorageUnreachable(SourceError):
     """The storage of records cannot be reached."""

@@ -31,4 +31,4 @@ def check_footer(data: bytes) -> None:
     try:
         Reader(data, reserve).structure(0)
     except (IndexError, ValueError):
-        raise Unreadable("The file begins like Parquet but its footer is damaged.") from None
+        raise Unreadable("The file begins like Parquet but its footer is damaged. Write it again.") from None

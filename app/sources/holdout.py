@@ -50,7 +50,7 @@ def are_held_out(n: int, share: float) -> NDArray[np.bool_]:
         if one of the two sets would be empty.
     """
     if n < 2:
-        raise Unreadable("A holdout set needs at least two records (with a unit, persons) in the file.")
+        raise Unreadable("The file has fewer than two records, too few for a holdout set. Leave out `holdout`.")
     is_out = np.zeros(n, dtype=np.bool_)
     is_out[np.argpartition(mixed(range(n)), count(n, share) - 1)[: count(n, share)]] = True
     return is_out

@@ -108,7 +108,7 @@ def store(file: Path, reading: Reading, folder: Path, layout: Layout = ROWS) -> 
     Raises
     ------
     SourceError
-        Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed; Away.
+        Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed; StorageUnreachable.
     """
     if layout.place is not None:
         return _store_partitions(file, reading, folder, layout.place)
@@ -160,10 +160,13 @@ def encoded(file: Path, reading: Reading, people: People | None = None) -> Itera
         yield block
         rows += len(block)
         if rows > reading.most_rows:
-            raise TooLarge(f"With these columns a file may have at most {reading.most_rows} rows.")
+            raise TooLarge(
+                f"With these columns a file may have at most {reading.most_rows} rows. Declare fewer columns, or send "
+                "fewer rows."
+            )
     pa.default_memory_pool().release_unused()
     if rows == 0:
-        raise Unreadable("The file has no records.")
+        raise Unreadable("The file has no records. Add rows below the header.")
     if reading.tally is not None:
         reading.tally.check(header(file, reading.dialect))
 
@@ -195,7 +198,7 @@ def _is_parquet(file: Path) -> bool:
     with file.open("rb") as opened:
         magic = opened.read(len(parquet.MAGIC))
     if not magic:
-        raise Unreadable("The file is empty.")
+        raise Unreadable("The file is empty. Send a file with a header and rows.")
     if magic == _ZIP:
         raise Unreadable(
             "The file is a zip archive, as Excel workbooks are. Save the sheet as CSV, or send it by `purse upload`."
@@ -208,9 +211,12 @@ def _person_slots(people: People, most_slots: int) -> np.ndarray[tuple[int, int]
     unit = people.unit
     n = people.count if unit.persons is None else unit.persons
     if people.count > n:
-        raise Unreadable("The file has rows of more persons than the unit declares.")
+        raise Unreadable("The file has rows of more persons than the unit declares. Raise `persons` of the unit.")
     if n * unit.max_rows > most_slots:
-        raise TooLarge(f"With these columns, persons times max_rows may be at most {most_slots}.")
+        raise TooLarge(
+            f"With these columns, persons times max_rows may be at most {most_slots}. Lower `max_rows`, or declare "
+            "fewer columns."
+        )
     slots = rows_by_slot(people.owners, n, unit.max_rows, Noise())
     return slots.reshape(n, unit.max_rows)
 

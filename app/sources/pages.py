@@ -16,7 +16,7 @@ from app.sources.thrift import Reader
 _UNFOLDED, _PACKED = 2, 3  # fields of a page's header
 _ENCODINGS = {5: 2, 7: 2, 8: 4}  # fields of data, dictionary and second data page's own headers: there, the encoding
 _DICTIONARY, _VALUES = 7, 1  # the field of a dictionary page's own header; of every own header, the number of values
-_DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.")
+_DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged. Write it again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class Window:
 
     Attributes
     ----------
-    most : bytes, of the pages that were added
+    largest : bytes, of the pages that were added
     """
 
     def __init__(self, rows: int) -> None:
         self._rows, self._pages = rows, deque[Page]()
-        self._unfolded = self._values = self.most = 0
+        self._unfolded = self._values = self.largest = 0
 
     def add(self, page: Page) -> None:
         """Add the next page of the column."""
@@ -101,4 +101,4 @@ class Window:
             oldest = self._pages.popleft()
             self._unfolded -= oldest.unfolded
             self._values -= oldest.values
-        self.most = max(self.most, self._unfolded)
+        self.largest = max(self.largest, self._unfolded)

@@ -36,8 +36,8 @@ _BATCH_ROWS = 2**16
 _BATCH_VALUES = 2**21
 _BUFFER_BYTES = 2**16
 
-_DAMAGED = "The file begins like Parquet but is damaged, encrypted, or not Parquet."
-_NAMES = "The file has a column whose name is not UTF-8."
+_DAMAGED = "The file begins like Parquet but is damaged, encrypted, or not Parquet. Write it again without encryption."
+_NAMES = "The file has a column whose name is not UTF-8. Rename the column."
 
 
 def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Batch]:
@@ -125,9 +125,13 @@ def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> 
         elif is_date(kind) and not columns[index].date:
             raise Mismatch(index, columns[index].name, "contains dates. Declare with `date` which part is stored")
         elif not is_read(kind):
-            raise Mismatch(index, columns[index].name, "has a type that is not read")
+            raise Mismatch(
+                index, columns[index].name, "has a type that is not read. Write it as numbers, dates, booleans or text"
+            )
     if not 0 <= file.metadata.num_rows <= most_rows:
-        raise TooLarge(f"With these columns a file may have at most {most_rows} rows.")
+        raise TooLarge(
+            f"With these columns a file may have at most {most_rows} rows. Declare fewer columns, or send fewer rows."
+        )
     return names, texts
 
 
@@ -158,9 +162,9 @@ class _RowGroup:
                 self.text += is_text * (page.unfolded + _ENTRY_BYTES * page.values)
             else:
                 window.add(page)
-            self._check(largest, window.most * is_text)
+            self._check(largest, window.largest * is_text)
         self.pages += largest
-        self.text += window.most * is_text
+        self.text += window.largest * is_text
 
     def _check(self, page: int, text: int) -> None:
         """Raise `TooLarge` if it is too much, together with a column that is being added."""

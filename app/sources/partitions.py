@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from accounting.records.documents import canonical
-from app.sources.errors import Away, Damaged
+from app.sources.errors import Damaged, StorageUnreachable
 from app.sources.matrix import (
     CODES,
     NUMBERS,
@@ -131,7 +131,7 @@ def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
     ------
     Damaged
         if it is missing or was changed.
-    Away
+    StorageUnreachable
         if the place cannot be reached.
     OSError
         if the disk is full.
@@ -156,7 +156,7 @@ def are_whole(folder: Path) -> bool:
     for number, partition in enumerate(manifest.partitions):
         try:
             sums = [storage.get(_named(number, name)) for name in (NUMBERS, CODES)]
-        except (Away, Damaged):
+        except (StorageUnreachable, Damaged):
             return False
         if _joined(sums) != partition.sha256:
             return False
@@ -175,13 +175,13 @@ def erase(folder: Path) -> None:
 
     Raises
     ------
-    Away
+    StorageUnreachable
         if they cannot be deleted, or the manifest cannot be read: then the folder must not be deleted either.
     """
     if (manifest := read(folder)) is not None:
         Storage(manifest.place).clear()
     elif (folder / PARTITIONS).exists():
-        raise Away("The manifest of the partitions cannot be read.")
+        raise StorageUnreachable("The manifest of the partitions cannot be read.")
 
 
 def _joined(sums: Sequence[bytes]) -> str:
@@ -243,13 +243,13 @@ class Storage:
 
 @contextmanager
 def _reached() -> Iterator[None]:
-    """Raise `Away` if the storage cannot be reached; errors of missing files and full disks remain as they are."""
+    """Raise `StorageUnreachable` if the storage cannot be reached. Pass on errors of missing files and full disks."""
     try:
         yield
     except OSError as error:
         if isinstance(error, FileNotFoundError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise Away("The storage of the records cannot be reached.") from None
+        raise StorageUnreachable("The storage of the records cannot be reached.") from None
 
 
 def _named(number: int, name: str) -> str:

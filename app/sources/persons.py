@@ -71,4 +71,6 @@ class People:
                 for name in pc.ascii_trim_whitespace(texts(piece)).to_pylist():
                     yield hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() if name else None
         except UnicodeDecodeError:  # a Parquet file claims that its text is UTF-8, and Arrow does not check
-            raise Unreadable(f"A row's name in {self.unit.name!r} is not UTF-8.") from None
+            raise Unreadable(
+                f"A row's name in {self.unit.name!r} is not UTF-8. Write this column as UTF-8 text."
+            ) from None

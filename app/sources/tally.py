@@ -46,7 +46,7 @@ class _Kind:
         self.count += len(where)
         if len(self.examples) == MOST_EXAMPLES:
             return
-        for text in _shown(batch.columns[position], pa.array(where[:_MOST_EXAMINED])):
+        for text in _texts(batch.columns[position], pa.array(where[:_MOST_EXAMINED])):
             self.examples[text] = None
             if len(self.examples) == MOST_EXAMPLES:
                 return
@@ -98,8 +98,8 @@ class Tally:
     def _column(self, column: Column, kinds: Mapping[Fate, _Kind]) -> ColumnReport:
         remedy = partial(cure, column, self._spec.dialect)
         outcomes = [
-            Outcome(what=what, count=k.count, line=k.line, examples=[*k.examples], cure=remedy(what, [*k.examples]))
-            for what, k in ((_what(column, fate), kind) for fate, kind in kinds.items())
+            Outcome(what=name, count=k.count, line=k.line, examples=[*k.examples], cure=remedy(name, [*k.examples]))
+            for name, k in ((_outcome_kind(column, fate), kind) for fate, kind in kinds.items())
             if k.count
         ]
         parsed = self._records - sum(outcome.count for outcome in outcomes)
@@ -122,7 +122,7 @@ class Tally:
         ]
 
 
-def _what(column: Column, fate: Fate) -> OutcomeKind:
+def _outcome_kind(column: Column, fate: Fate) -> OutcomeKind:
     if fate == Fate.CLAMPED:
         return "clamped"
     if fate == Fate.MISSING:
@@ -132,7 +132,7 @@ def _what(column: Column, fate: Fate) -> OutcomeKind:
     return "not_a_number" if isinstance(column, NumberColumn) else "not_declared"
 
 
-def _shown(values: pa.Array, where: pa.Array) -> Iterator[str]:
+def _texts(values: pa.Array, where: pa.Array) -> Iterator[str]:
     """Yield the values at these indices as text, without nulls and blank texts, each cut to MOST_LETTERS letters.
 
     Distinct entries of a dictionary are read one by one, because they may be long and are not copied as a whole.

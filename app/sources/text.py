@@ -78,9 +78,9 @@ class Text:
         except OSError:
             if self._packing is None:
                 raise
-            raise Unreadable(f"The file begins like {self._packing} but is damaged.") from None
+            raise Unreadable(f"The file begins like {self._packing} but is damaged. Compress it again.") from None
         if self._packing is not None:
             self._remaining -= len(piece)
             if self._remaining < 0:
-                raise TooLarge(f"The file unfolds to more than {self._limit} bytes.")
+                raise TooLarge(f"The file unfolds to more than {self._limit} bytes. Send fewer rows or columns.")
         return piece

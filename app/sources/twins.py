@@ -197,7 +197,7 @@ class Twin:
         """Return numbers or codes drawn by the first law or from the sample's rows; dates as text."""
 
         def values(j: int, law: Law, stream: str) -> Floats:
-            return law.drawn(uniform(seed, stream, rows)) if drawn is None else _meant(law.column, drawn[:, j])
+            return law.drawn(uniform(seed, stream, rows)) if drawn is None else _rounded_values(law.column, drawn[:, j])
 
         if not _is_dated(own):
             return values(*own[0], own[0][1].column.of)
@@ -251,15 +251,15 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
         text.truncate()
 
 
-def owners(seed: int, persons: int, most: int, rows: int | None = None) -> NDArray[np.int64]:
-    """Return the person of each row, or of the first `rows`. A person has 1 to `most` rows with equal probabilities."""
-    sizes = 1 + (uniform(seed, "persons", range(persons)) * most).astype(np.int64)
+def owners(seed: int, persons: int, max_rows: int, rows: int | None = None) -> NDArray[np.int64]:
+    """Return the person of each row, or of the first `rows`. Persons have 1 to `max_rows` rows, equally likely."""
+    sizes = 1 + (uniform(seed, "persons", range(persons)) * max_rows).astype(np.int64)
     if rows is not None:
         sizes = sizes[: np.searchsorted(np.cumsum(sizes), rows) + 1]
     return np.repeat(np.arange(len(sizes)), sizes)[:rows]
 
 
-def _meant(column: Column, codes: Floats) -> Floats:
+def _rounded_values(column: Column, codes: Floats) -> Floats:
     """Return the rounded numbers of these codes; codes of categories unchanged."""
     if isinstance(column, CategoryColumn):
         return codes

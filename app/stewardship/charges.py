@@ -27,7 +27,7 @@ _MISFIT = (
 _BEYOND = "This event costs more than any ledger can record. Check its parameters, or freeze the dataset."
 
 
-def charge(database: Database, steward: Principal, dataset_id: str, asked: ExternalCharge) -> ExternalCharged:
+def charge(database: Database, steward: Principal, dataset_id: str, request: ExternalCharge) -> ExternalCharged:
     """Record a charge once for each label, on the dataset's ledger and on that of its holdout set.
 
     A charge that does not fit is refused, so that a typing error does not spend a budget forever. With `exceeds` it is
@@ -44,7 +44,7 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
         parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
         for part in parts:
             store.refuse_changed(connection, part)
-        outside = SessionPlan.of([asked.event], ledger.neighbors(connection, dataset_id))
+        outside = SessionPlan.of([request.event], ledger.neighbors(connection, dataset_id))
         n = sum(part.n for part in store.parts(connection, row))
         unit = ledger.registration(connection, dataset_id).unit
     if outside.misfit(n, unit) is not None:
@@ -54,12 +54,12 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
         ledger.lock(connection, store.whole(dataset_id))
         at = database.timestamp()
         entry, *_ = [
-            _charged(connection, part, asked, cost, steward, at) for part, cost in zip(parts, costs, strict=True)
+            _charged(connection, part, request, cost, steward, at) for part, cost in zip(parts, costs, strict=True)
         ]
         row = store.visible(connection, dataset_id, steward)
         return ExternalCharged(
             dataset=entry.body["dataset"],
-            label=asked.label,
+            label=request.label,
             event=entry.body["event"],
             exceeds=entry.body["exceeds"],
             sequence=entry.sequence,
@@ -69,29 +69,29 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
 
 
 def _charged(
-    connection: sa.Connection, priced: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
+    connection: sa.Connection, priced: DatasetRow, request: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
     """Return the entry of this label, which may exist already."""
     row = store.visible(connection, priced.id, steward)
     if row.state.filter != priced.state.filter:  # the cost would be in another currency
         raise ApiError("dataset_changed")
-    entry = ledger.external(connection, row.id, asked.label)
+    entry = ledger.external(connection, row.id, request.label)
     if entry is None:
-        return _entered(connection, row, asked, cost, steward, at)
-    if entry.body["event"] != event_to_json(asked.event):
+        return _entered(connection, row, request, cost, steward, at)
+    if entry.body["event"] != event_to_json(request.event):
         raise ApiError("idempotency_conflict", "This label was used for another event. Use a new label.")
     return entry
 
 
 def _entered(
-    connection: sa.Connection, row: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
+    connection: sa.Connection, row: DatasetRow, request: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
     fits = row.state.fits(cost)
     standing = allotments.stands(connection, row.ledger_id, row.state, steward.id)
-    if not (fits and standing.holds(cost)) and not asked.exceeds:
+    if not (fits and standing.holds(cost)) and not request.exceeds:
         detail = "This does not fit the budget. If the release has happened, send `exceeds`, or freeze the dataset."
         raise ApiError("budget_exhausted", detail, remaining=pricing.remaining(standing))
-    event = External(row.id, asked.label, event_to_json(asked.event), cost, not fits, steward.name)
+    event = External(row.id, request.label, event_to_json(request.event), cost, not fits, steward.name)
     try:
         return ledger.apply(connection, row.id, event, at, steward.id)
     except OutOfRange:

@@ -24,7 +24,7 @@ from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.sessions import service as sessions
 from app.settings import Settings
-from app.sources.errors import Away
+from app.sources.errors import StorageUnreachable
 from purse.wire.budgets import Budget, BudgetChange
 from purse.wire.datasets import Amendment, Dataset
 
@@ -95,7 +95,7 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
     try:
         for part in parts:
             folders.erase(settings.home, part.folder)
-    except Away:
+    except StorageUnreachable:
         raise ApiError("storage_unavailable") from None
     return dataset
 

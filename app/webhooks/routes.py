@@ -8,7 +8,7 @@ from fastapi import Depends, Query
 
 from app.http.body import JsonBody
 from app.http.errors import ApiError, invalid_field, responses
-from app.http.lists import Paging, paging
+from app.http.lists import Paging, paging_parameters
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import store as identity
@@ -53,14 +53,14 @@ def create(
 def listing(
     database: ServiceDatabase,
     principal: Analyst,
-    asked: Annotated[Paging, Depends(paging())],
+    paging: Annotated[Paging, Depends(paging_parameters())],
     analyst: Annotated[Name | None, Query(description="Only webhooks of this analyst, by name or identity id.")] = None,
 ) -> Page[Webhook]:
     """Returns an analyst's own webhooks. Stewards get all, with their addresses cut after the host."""
     named = sa.true() if analyst is None else identity.is_called(analyst)
     with database.read() as connection:
-        rows = store.page(connection, asked, _visible(principal), named)
-    return asked.page(Page[Webhook], rows, lambda row: _described(row, principal), lambda row: row.id)
+        rows = store.page(connection, paging, _visible(principal), named)
+    return paging.page(Page[Webhook], rows, lambda row: _described(row, principal), lambda row: row.id)
 
 
 @router.get("/{webhook_id}", summary="Read a webhook")

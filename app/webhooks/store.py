@@ -106,12 +106,12 @@ def count(connection: sa.Connection, owner_id: str) -> int:
 
 
 def page(
-    connection: sa.Connection, asked: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
+    connection: sa.Connection, paging: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
 ) -> list[sa.Row[Any]]:
     """Return a page of visible webhooks in the order of creation; an empty one after an invisible webhook."""
     order = (webhooks.c.created_at, webhooks.c.id)
-    cursor = sa.select(*order).where(webhooks.c.id == asked.cursor, visible)
-    return list(connection.execute(asked.of(_described().where(visible, *conditions), *order, at=cursor)))
+    cursor = sa.select(*order).where(webhooks.c.id == paging.cursor, visible)
+    return list(connection.execute(paging.of(_described().where(visible, *conditions), *order, at=cursor)))
 
 
 def get(connection: sa.Connection, webhook_id: str, *visible: sa.ColumnElement[bool]) -> sa.Row[Any] | None:

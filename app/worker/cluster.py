@@ -99,26 +99,26 @@ class DaskEngine:
             self._replace_lost(self._cluster)
         return self._local
 
-    def take(self, held: int) -> bool:
+    def take(self, held_slots: int) -> bool:
         """See `Engine`."""
         if self._cluster is not None:
-            return held < self.slots
+            return held_slots < self.slots
         if self._client.status in ("closing", "closed"):
             self._reconnect()
-        return self.slots > 0 and self._hold(held, wants_more=True)
+        return self.slots > 0 and self._hold(held_slots, wants_more=True)
 
-    def hold(self, held: int) -> None:
+    def hold(self, held_slots: int) -> None:
         """See `Engine`."""
         if self._cluster is None and self._client.status == "running":
-            self._hold(held, wants_more=False)
+            self._hold(held_slots, wants_more=False)
 
-    def _hold(self, held: int, wants_more: bool) -> bool:
+    def _hold(self, held_slots: int, wants_more: bool) -> bool:
         """Return whether the scheduler grants one more slot. Close a client that the scheduler has removed.
 
         After a pause or a restart of the scheduler, Dask's client may run without being registered there. No end of an
         attempt would reach it. When it closes, its attempts end as lost.
         """
-        gets_more = self._client.run_on_scheduler(orders.hold, self._client.id, held, wants_more)
+        gets_more = self._client.run_on_scheduler(orders.hold, self._client.id, held_slots, wants_more)
         if gets_more is None:
             with suppress(OSError, TimeoutError):
                 self._client.close(timeout=GRACE_SECONDS)
@@ -232,7 +232,7 @@ class _DaskHandle:
                 if busy:
                     self._client.restart_workers(busy, timeout=2 * GRACE_SECONDS, raise_for_error=False)
             except Exception as error:
-                logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
+                logging.getLogger(__name__).warning("attempt_not_stopped %s %s", self._key, type(error).__name__)
             if is_done.wait(GRACE_SECONDS):
                 return
 

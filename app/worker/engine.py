@@ -76,10 +76,10 @@ class Engine(Protocol):
     def slots(self) -> int:
         """Number of attempts of all servers that may run at once; 0 while no worker is available."""
 
-    def take(self, held: int) -> bool:
-        """Return whether a slot is free beside the `held` ones of this server, and reserve it until `hold`."""
+    def take(self, held_slots: int) -> bool:
+        """Return whether a slot is free beside the `held_slots` of this server, and reserve it until `hold`."""
 
-    def hold(self, held: int) -> None:
+    def hold(self, held_slots: int) -> None:
         """Record that this server holds so many slots, and release any other that `take` reserved."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
@@ -119,14 +119,14 @@ class StartingEngine:
         """See `Engine`; 0 before the start."""
         return 0 if self._engine is None else self._engine.slots
 
-    def take(self, held: int) -> bool:
+    def take(self, held_slots: int) -> bool:
         """See `Engine`; False before the start."""
-        return self._engine is not None and self._engine.take(held)
+        return self._engine is not None and self._engine.take(held_slots)
 
-    def hold(self, held: int) -> None:
+    def hold(self, held_slots: int) -> None:
         """See `Engine`; does nothing before the start."""
         if self._engine is not None:
-            self._engine.hold(held)
+            self._engine.hold(held_slots)
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """See `Engine`; a slot must be free."""

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from accounting.records.codec import plan_to_json
 from app.sources.design import Design, load
-from app.sources.errors import Away, Damaged
+from app.sources.errors import Damaged, StorageUnreachable
 from app.sources.matrix import checksum, filled_slots
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
@@ -53,7 +53,7 @@ class Payload(Wire):
         return checksum(Path(self.folder)) if self.partitions is None else self.partitions.sha256
 
 
-class Ended(Exception):
+class SumFailed(Exception):
     """A sum cannot be calculated; the word states why."""
 
     def __init__(self, word: str) -> None:
@@ -102,11 +102,11 @@ def run(
 def word_of(error: BaseException) -> str:
     """Return the only word that is reported of an error; a full disk and missing or damaged files are public facts."""
     match error:
-        case Ended():
+        case SumFailed():
             return error.word
         case Damaged():
             return DAMAGED
-        case Away():
+        case StorageUnreachable():
             return UNREACHABLE
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return FULL

@@ -13,7 +13,7 @@ import sys
 import threading
 
 from app.calculation import calculators
-from app.calculation.calculators import Begun
+from app.calculation.calculators import CalculatingProcess
 from app.calculation.process import WARM, calculated, fork_for_each, load
 from app.worker.engine import FAILED, Outcome, outcome
 from app.worker.execute import quiet, run
@@ -41,7 +41,7 @@ class Forked:
         return self._status
 
 
-def begin() -> Begun:
+def begin() -> CalculatingProcess:
     """Return the process: a fork of this one, or a new process if this one has several threads.
 
     A fork would inherit locks that other threads hold. To be called before anything is read that a worker must not
@@ -61,7 +61,7 @@ def begin() -> Begun:
         finally:
             os._exit(0)
     theirs.close()
-    return Begun(Forked(pid), ours)
+    return CalculatingProcess(Forked(pid), ours)
 
 
 def main(descriptor: int) -> None:
@@ -107,26 +107,26 @@ class ForkedEngine:
 
     Parameters
     ----------
-    begun : the process; its creator ends it
+    process : the process; its creator ends it
     """
 
     slots = 1
 
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
+    def __init__(self, process: CalculatingProcess) -> None:
+        self._process = process
 
-    def take(self, held: int) -> bool:
+    def take(self, held_slots: int) -> bool:
         """See `Engine`."""
-        return held < self.slots
+        return held_slots < self.slots
 
-    def hold(self, held: int) -> None:
+    def hold(self, held_slots: int) -> None:
         """See `Engine`; no other server uses this engine."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> "ForkedAttempt":
         """See `Engine`; the payload is one line."""
         ours, theirs = socket.socketpair()
         with theirs:
-            self._begun.hand_over(theirs)
+            self._process.hand_over(theirs)
         return ForkedAttempt(ours, payload, f"{job_id}-{attempt}")
 
     def close(self) -> None:

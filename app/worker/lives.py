@@ -63,7 +63,7 @@ class Lives:
         os.replace(part, self._folder / holder)
         self._own = (self._folder / holder, file)
 
-    def ended(self) -> list[str]:
+    def dead_holders(self) -> list[str]:
         """Return the holders of this boot that are dead; each one is returned once, to one caller."""
         holders = []
         for path in sorted(self._folder.glob("run_*")):

@@ -74,22 +74,22 @@ class Slots(SchedulerPlugin):
     name = "purse-slots"
 
     def __init__(self) -> None:
-        self._held: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:  # noqa: ARG002  # Dask passes it by name
         """Release the slots of a server whose connection has ended."""
-        self._held.pop(client, None)
+        self._slots.pop(client, None)
 
-    def hold(self, scheduler: Scheduler, client: str, held: int, wants_more: bool) -> bool:
+    def hold(self, scheduler: Scheduler, client: str, held_slots: int, wants_more: bool) -> bool:
         """Record the number of slots that a server holds; return whether it got one more, if it wants one."""
-        free = sum(worker.nthreads for worker in scheduler.running) - sum(self._held.values())
-        free += self._held.get(client, 0) - held
+        free = sum(worker.nthreads for worker in scheduler.running) - sum(self._slots.values())
+        free += self._slots.get(client, 0) - held_slots
         gets_more = wants_more and free > 0
-        self._held[client] = held + gets_more
+        self._slots[client] = held_slots + gets_more
         return gets_more
 
 
-def hold(client: str, held: int, wants_more: bool, dask_scheduler: Scheduler) -> bool | None:
+def hold(client: str, held_slots: int, wants_more: bool, dask_scheduler: Scheduler) -> bool | None:
     """See `Slots.hold`; runs on the scheduler, by `Client.run_on_scheduler`. None: the scheduler lacks this client.
 
     A scheduler that was just started gets the plugin here, and lets a task whose worker is lost fail at once. Dask's
@@ -102,4 +102,4 @@ def hold(client: str, held: int, wants_more: bool, dask_scheduler: Scheduler) ->
         dask_scheduler.add_plugin(Slots())
     plugin = dask_scheduler.plugins[Slots.name]
     assert isinstance(plugin, Slots)
-    return plugin.hold(dask_scheduler, client, held, wants_more)
+    return plugin.hold(dask_scheduler, client, held_slots, wants_more)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from app.sources.partitions import prepared
 from app.worker.engine import UNREACHABLE
-from app.worker.execute import Ended, Payload, word_of
+from app.worker.execute import Payload, SumFailed, word_of
 from solvers.data_access.data import Data, Work
 from solvers.data_access.partitioned import Part, Partitions, View, sum_of
 
@@ -43,22 +43,22 @@ class Share:
 
     def __init__(self, payload: str, numbers: range) -> None:
         self._payload, self._numbers = payload, numbers
-        self._held: dict[int, Data] = {}
+        self._opened: dict[int, Data] = {}
 
     def data(self, number: int) -> Data:
         """Return a partition. Raise as `partitions.prepared` does."""
-        if number not in self._held:
+        if number not in self._opened:
             job = Payload.model_validate_json(self._payload)
             assert job.partitions is not None
-            self._held[number] = prepared(job.spec, job.partitions, number, Path(get_worker().local_directory))
-        return self._held[number]
+            self._opened[number] = prepared(job.spec, job.partitions, number, Path(get_worker().local_directory))
+        return self._opened[number]
 
     def __reduce__(self) -> tuple[type["Share"], tuple[str, range]]:
         return Share, (self._payload, self._numbers)
 
     def __sizeof__(self) -> int:
         """Return the size of the records, although they are not sent, so that Dask moves the work and not the share."""
-        return 2**20 + sum(sum(a.nbytes for a in (*d.records[:2], d.y, d.scale)) for d in self._held.values())
+        return 2**20 + sum(sum(a.nbytes for a in (*d.records[:2], d.y, d.scale)) for d in self._opened.values())
 
 
 def opened(payload: str, numbers: range) -> Share | str:
@@ -116,7 +116,7 @@ class Shares:
     def sums(
         self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
-        """See `Partitions`; raise `Ended` if a share cannot be opened, or too many workers were lost."""
+        """See `Partitions`; raise `SumFailed` if a share cannot be opened, or too many workers were lost."""
         mine = {i: list(own) for i, own in groupby(parts, lambda part: self._share_of[part[0]])}
         sums: dict[int, list[NDArray[Any]]] = {}
         waiting = {i: self._ask(i, view, work, own) for i, own in mine.items()}
@@ -127,7 +127,7 @@ class Shares:
             for i in [i for i, future in waiting.items() if future.done()]:
                 answer = _answer(waiting.pop(i))
                 if isinstance(answer, str):
-                    raise Ended(answer)
+                    raise SumFailed(answer)
                 if answer is None:
                     self._reopen(i)
                     waiting[i] = self._ask(i, view, work, mine[i])
@@ -162,7 +162,7 @@ class Shares:
     def _reopen(self, i: int) -> None:
         self._lost_workers += 1
         if self._lost_workers > _MOST_LOST_WORKERS:
-            raise Ended(UNREACHABLE)
+            raise SumFailed(UNREACHABLE)
         if self._shares[i].status not in ("finished", "pending"):
             self._shares[i] = self._open(i)
 

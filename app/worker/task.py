@@ -51,7 +51,7 @@ def attempt(payload: str, key: str) -> str:
     with suppress(OSError):  # lower still already
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)  # of this thread: heartbeats stay as they are
 
-    def obey(_done: int) -> None:
+    def obey(_answers: int) -> None:
         nonlocal is_handed_back
         is_handed_back = leaving.is_set() and key not in _stopped
         if is_handed_back or key in _stopped:

@@ -144,11 +144,11 @@ def _category(name: str, categories: Any) -> CategoryColumn:
         raise ValueError(f"the categories of {name} must be a list of distinct values, none of them empty") from None
 
 
-def _by_column(what: str, declarations: Any, names: Sequence[Any]) -> dict[Any, Any]:
+def _by_column(argument: str, declarations: Any, names: Sequence[Any]) -> dict[Any, Any]:
     """Return declarations as a dictionary; a ValueError if they are not a mapping or name unknown columns."""
     if not isinstance(declarations, Mapping):
-        raise ValueError(f"{what} must be a mapping from column to its declaration")
+        raise ValueError(f"{argument} must be a mapping from column to its declaration")
     unknown = [str(name) for name in declarations if name not in names]
     if unknown:
-        raise ValueError(f"{what} are declared for columns that X does not have: {', '.join(unknown)}")
+        raise ValueError(f"{argument} are declared for columns that X does not have: {', '.join(unknown)}")
     return dict(declarations)

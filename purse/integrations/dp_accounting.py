@@ -1,10 +1,10 @@
 """dp-accounting and jax_privacy: a `DpEvent` as a session's plan, and a `PrivacyAccountant` that records its parts.
 
-    plan = jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig.default(...).plan
+    plan = jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig.default(num_bands=1, ...).plan
     accountant = reserve(client, "people", plan.dp_event)
     with accountant.session:
-        for batch in batches:
-            accountant.compose(step)        # before the step draws its noise
+        for batch in plan.batch_selection_strategy.batch_iterator(rows):
+            accountant.compose(plan.dp_event.event)     # before the step draws its noise
             ...
 
 Noise multipliers are taken as noise std over the largest contribution of one record, which is their meaning for
@@ -12,7 +12,9 @@ ADD_OR_REMOVE_ONE and REPLACE_SPECIAL. dp-accounting's accountants disagree on t
 adapter refuses that relation. Events that no filter can charge are refused with their names, such as
 NonPrivateDpEvent, ZCDpEvent and SampledWithReplacementDpEvent.
 
-jax_privacy adds floating-point noise. The event is that of exact noise.
+jax_privacy adds floating-point noise of a generator that is not cryptographic, but the event is that of exact noise. A
+plan must have one band. With several bands its event is that of a cycle of steps with correlated noise, whereas the
+proofs are about events that draw their own noise (docs/proofs/sessions.md).
 """
 
 from collections.abc import Iterator

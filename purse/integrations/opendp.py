@@ -11,8 +11,8 @@ count it once. A measurement must therefore take the rows of the dataset. Chain 
 Only pure epsilon is charged: MaxDivergence, or Approximate(MaxDivergence) with delta 0. Gaussian noise is refused. The
 privacy map of OpenDP's discrete Gaussian states rho of zero-concentrated DP, and a measurement does not state which
 mechanism it is, so rho is all that is known. It bounds the Renyi divergence of order a by a rho, as for the Gaussian
-event of noise multiplier 1 / sqrt(2 rho). It does not bound mu, by which the default filter and `gdp` charge that
-event.
+event of noise multiplier 1 / sqrt(2 rho). The default filter and `gdp` charge that event by mu = sqrt(2 rho), but a
+measurement with this rho can have a larger mu (docs/proofs/relation.md).
 
 An interactive measurement, such as a compositor, is recorded as a whole when it is invoked. OpenDP's own noise is exact
 on its lattice.

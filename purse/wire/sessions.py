@@ -73,7 +73,7 @@ class Session(Wire):
 
 
 class StepsRequest(Wire):
-    """Steps that the analyst's program is about to answer, or has answered."""
+    """Answers of one planned event, to be recorded before the program computes them."""
 
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS, description="Number of answers.")] = 1
     event: EventIndex = 0

@@ -171,9 +171,9 @@ class Attack:
         return oracles.score if self.statistic is None else self.statistic(released)
 
 
-def excess(one: Scores, two: Scores, plan: Plan, alarm: float = ALARM) -> float:
+def excess(first: Scores, second: Scores, plan: Plan, alarm: float = ALARM) -> float:
     """Return the lower bound on epsilon less the certified epsilon, at the worst delta; positive for a violation."""
-    return max(epsilon_lower_bound(one, two, delta, alarm) - certify(plan, delta)[0] for delta in DELTAS)
+    return max(epsilon_lower_bound(first, second, delta, alarm) - certify(plan, delta)[0] for delta in DELTAS)
 
 
 def halved(plan: Plan) -> Plan:

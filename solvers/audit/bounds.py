@@ -31,31 +31,31 @@ _THRESHOLDS = np.linspace(0.02, 0.98, 49)
 _CELLS = 1000  # of the distribution of U
 
 
-def mu_lower_bound(one: Scores, two: Scores, alarm: float = ALARM) -> float:
+def mu_lower_bound(first: Scores, second: Scores, alarm: float = ALARM) -> float:
     """Return a lower bound on mu: with probability 1 - `alarm`, the mechanism is not mu-GDP for any smaller mu.
 
     Parameters
     ----------
-    one, two : (runs,), scores of runs on either dataset, higher if the first is likelier
+    first, second : (runs,), scores of runs on either dataset, higher if the first is likelier
     """
-    false, missed, wrong = _errors(one, two, alarm)
+    false, missed, wrong = _errors(first, second, alarm)
     apart = stats.norm.isf(false) - stats.norm.ppf(missed)
     return float(max(apart.max(), 2 * stats.norm.isf(wrong)))
 
 
-def epsilon_lower_bound(one: Scores, two: Scores, delta: float, alarm: float = ALARM) -> float:
+def epsilon_lower_bound(first: Scores, second: Scores, delta: float, alarm: float = ALARM) -> float:
     """Return a lower bound on epsilon at this delta, which holds with probability 1 - `alarm`."""
-    false, missed, wrong = _errors(one, two, alarm)
+    false, missed, wrong = _errors(first, second, alarm)
     ratios = np.maximum((1 - missed - delta) / false, (1 - delta) / wrong - 1)
     return float(np.log(np.maximum(ratios, 1.0)).max())
 
 
-def _errors(one: Scores, two: Scores, alarm: float) -> tuple[Scores, Scores, float]:
+def _errors(first: Scores, second: Scores, alarm: float) -> tuple[Scores, Scores, float]:
     """Return simultaneous upper confidence bounds on alpha and on beta for each threshold, and on their mean."""
-    thresholds = np.quantile(np.concatenate([one, two]), _THRESHOLDS)
-    runs = len(one)
-    false = runs - np.searchsorted(np.sort(two), thresholds, side="right")
-    missed = np.searchsorted(np.sort(one), thresholds, side="right")
+    thresholds = np.quantile(np.concatenate([first, second]), _THRESHOLDS)
+    runs = len(first)
+    false = runs - np.searchsorted(np.sort(second), thresholds, side="right")
+    missed = np.searchsorted(np.sort(first), thresholds, side="right")
     errors = np.array([false, missed])
     level = alarm / 2 / (2 * len(_THRESHOLDS))
     bounds = np.where(errors == runs, 1.0, stats.beta.isf(level, errors + 1, np.maximum(runs - errors, 1)))

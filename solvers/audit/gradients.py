@@ -30,9 +30,9 @@ class GradientAttacker:
     """
 
     def __init__(
-        self, oracle: Sampled, problem: Problem, plan: Plan, one: Row, two: Row, other_rows: Row | None = None
+        self, oracle: Sampled, problem: Problem, plan: Plan, first: Row, second: Row, other_rows: Row | None = None
     ) -> None:
-        self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
+        self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (first, second)
         self._other_rows = () if other_rows is None else (other_rows,)
         self._full_score = 0.0
         self._sampled_answers: defaultdict[tuple[str, str], list[tuple[Vector, Vector, Vector]]] = defaultdict(list)
@@ -172,8 +172,8 @@ class GradientAttacker:
 class SlotAttacker:
     """An attacker of secret slots, which scores all answers of a use together: the row is in one slot, or in none."""
 
-    def __init__(self, oracle: AllocatedOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
-        self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
+    def __init__(self, oracle: AllocatedOracle, problem: Problem, plan: Plan, first: Row, second: Row) -> None:
+        self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (first, second)
         self.score = 0.0
         self._answers: list[tuple[Vector, Vector]] = []
 

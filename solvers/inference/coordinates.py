@@ -176,7 +176,7 @@ def decorrelated(first: FullFrame, second: Matrix, std: float, share: float) -> 
     return Coordinates(frame, transform, *known_moments, mean, weight)
 
 
-def raised(matrix: Matrix, least: float) -> Matrix:
-    """Return the symmetric matrix with eigenvalues of at least `least`."""
+def raised(matrix: Matrix, minimum: float) -> Matrix:
+    """Return the symmetric matrix with eigenvalues of at least `minimum`."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, minimum)) @ vectors.T)

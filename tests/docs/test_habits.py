@@ -82,13 +82,14 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
     file = tmp_path / "app" / "sample.py"
     file.parent.mkdir()
     file.write_text("def f(a, b, c, d, e, f, g, h):\n    found = a\n" + "\n" * 350)
-    wide = "def f(self, a, b, c, d, e, f, g):\n    return [found for found in a]\n"
+    wide = "def f(self, a, b, c, d, e, f, other):\n    return [found for found in a]\n"
     file.with_name("within.py").write_text(wide)
     excesses = size.excesses(size.modules("app"))
     assert list(excesses.values()) == [
         ["app/sample.py has 352 lines"],
         ["app/sample.py:1 f has 8 parameters"],
         ["app/sample.py:2 found"],
+        ["app/within.py:1 f(other)"],
     ]
 
 

@@ -11,7 +11,8 @@ import typer
 from app.cli.commands import EVERY, program
 from app.cli.help import DEFAULTS
 
-PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/operations.md").read_text()
 BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 INLINE = "\n".join(re.findall(r"`(purse [^`]*[^`.])`", PAGE))
 EXEC_PREFIX = r"docker compose exec server |kubectl exec --namespace privy-purse deployment/server -- "
@@ -32,6 +33,16 @@ def test_each_line_is_a_command(line: str) -> None:
     command = getattr(command, "commands", {}).get(DEFAULTS.get(command.name), command)
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert {word for word in words if word.startswith("-")} <= options
+
+
+def test_the_table_of_log_lines_has_every_warning_and_error_of_the_service() -> None:
+    severe = r"\.(?:warning|error|critical)\(\s*\"([a-z]+(?:_[a-z]+)+)\b"
+    of_attempts = r"_log_attempt\([^\"\n]*\"([a-z_]+)[^\n]*logging\.(?:ERROR|WARNING)"
+    sources = "\n".join(file.read_text() for file in (ROOT / "app").rglob("*.py"))
+    logged = {*re.findall(severe, sources), *re.findall(of_attempts, sources)}
+    assert len(logged) > 15
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE, re.MULTILINE)
+    assert logged <= set(re.findall(r"`(\w+)`", " ".join(rows)))
 
 
 def test_the_runbook_has_its_commands() -> None:

@@ -130,12 +130,12 @@ if "threads" in sys.argv:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 else:
     forked.run = run
-begun = forked.begin()
-assert begun.channel.recv(1) == forked.WARM
-attempt = forked.ForkedEngine(begun).submit("job_1", 1, "{}")
+process = forked.begin()
+assert process.channel.recv(1) == forked.WARM
+attempt = forked.ForkedEngine(process).submit("job_1", 1, "{}")
 attempt._thread.join()
-print(type(begun.process).__name__, attempt.result().output or attempt.result().kind)
-begun.end()
+print(type(process.process).__name__, attempt.result().output or attempt.result().kind)
+process.end()
 """
 
 

@@ -22,7 +22,7 @@ from app.worker import cluster
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DAMAGED, FAILED, UNREACHABLE
-from app.worker.execute import Ended, Payload
+from app.worker.execute import Payload, SumFailed
 from app.worker.shares import Share, Shares
 from solvers.bounds import GROUP
 from solvers.data_access.partitioned import LocalPartitions, Partitioned
@@ -154,7 +154,7 @@ def test_an_error_of_a_share_is_reported_in_one_word(case: Case) -> None:
     for payload, word in ((document, DAMAGED), (unreachable, UNREACHABLE), ({"spec": 1}, FAILED)):
         shares = Shares(dask_client(case.engine), json.dumps(payload), 3)
         data = Partitioned(Payload.model_validate_json(case.payload).spec.problem, shares)
-        with pytest.raises(Ended) as failure:
+        with pytest.raises(SumFailed) as failure:
             solved(case, data)
         assert failure.value.word == word
         shares.close()

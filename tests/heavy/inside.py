@@ -29,4 +29,4 @@ def begin(clock: str, unfenced: bool) -> None:
         from app.jobs import store
         from tests.support.unfenced import held_by_anybody
 
-        store.held = held_by_anybody()
+        store.live_attempt = held_by_anybody()

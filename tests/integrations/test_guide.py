@@ -10,7 +10,7 @@ from tests.support import notebook
 from tests.support.console import blocks
 from tests.support.live import Live
 
-LIBRARIES = ("diffprivlib", "dp_accounting", "opacus", "opendp", "pipeline_dp")
+LIBRARIES = ("diffprivlib", "dp_accounting", "jax_privacy", "opacus", "opendp", "pipeline_dp")
 OWN_CODE = 3
 """Number of the first blocks, which need none of them."""
 
@@ -46,6 +46,6 @@ def test_the_whole_guide_runs(guide: list[str], client: Client, capsys: pytest.C
     for code in guide:
         exec(compile(code, "integrations.md", "exec"), names)
     sessions = client.sessions.list(dataset="clinic", order="asc")
-    assert [session.state for session in sessions] == ["closed"] * 6
+    assert [session.state for session in sessions] == ["closed"] * 7
     assert (sessions[1].plan[0].recorded, sessions[1].plan[0].count) == (20, 60)
     assert capsys.readouterr().out.splitlines()[-1] == "budget_exhausted"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from accounting.divergences import randomized_response
 from accounting.privacy import Unit
 from purse import Client, ProblemError
 from purse.integrations.recording import UnsupportedMechanism
@@ -76,6 +77,18 @@ def test_losses_that_no_event_bounds_are_refused() -> None:
         opendp.event_of(dp.m.make_randomized_response_bool(0.75), dataset())
     approximate = dp.c.make_approximate(histogram())
     assert opendp.event_of(approximate, dataset())["epsilon"] == pytest.approx(0.5)
+
+
+def test_gaussian_noise_with_the_rho_of_a_measurement_can_cost_less_than_the_measurement() -> None:
+    """Therefore rho is refused: randomized response has a larger mu than Gaussian noise with its rho."""
+    probability = math.exp(0.5) / (1 + math.exp(0.5))
+    response = dp.c.make_pureDP_to_zCDP(dp.m.make_randomized_response_bool(probability))
+    rho = response.map(1)
+    assert rho == pytest.approx(0.125)
+    assert randomized_response.gdp(0.5) == pytest.approx(0.624, rel=0.001)
+    assert randomized_response.gdp(0.5) > math.sqrt(2 * rho)
+    with pytest.raises(UnsupportedMechanism, match="Zero"):
+        opendp.event_of(dp.c.make_pureDP_to_zCDP(histogram()), dataset())
 
 
 @pytest.mark.parametrize("epsilon", [0.0, math.inf])

@@ -220,7 +220,7 @@ def test_a_changed_receipt_is_refused_by_both_or_by_neither(page: Module, name: 
         changed = (stated | {"queries": queries} for queries in changes(stated["queries"]))
     texts = [signed(each) for each in (stated, *changed) if isinstance(each, dict)]
     files = [] if entries is None else [to_lines(entries).decode()]
-    page_results = page.answers("found", [[[text, *files], json.dumps(KEYS)] for text in texts])
+    page_results = page.answers("results", [[[text, *files], json.dumps(KEYS)] for text in texts])
     for i, (text, answer) in enumerate(zip(texts, page_results, strict=True)):
         assert answer.get("error", "Invalid") == "Invalid", answer
         holds = "error" not in answer and answer["value"]["holds"]

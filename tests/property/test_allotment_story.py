@@ -91,7 +91,7 @@ class Story(RuleBasedStateMachine):
         job = Charged(f"job{self.jobs}", cost, OWN)
         hidden_before, account_standing = self.unchanged_for(analyst), self.stands(analyst)
         try:
-            standing_after = account_standing.after(job)
+            standing_after = account_standing.plus(job)
         except BudgetExhausted:
             assert not (account_standing.sees_parts_only and account_standing.holds(cost)), (
                 "an analyst's own part alone decides"

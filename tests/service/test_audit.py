@@ -166,7 +166,7 @@ def test_a_missing_signing_key_beside_a_ledger_is_refused(
     ask = ("ledger", "new-key", "--home", str(world.settings.home))
     assert purse(capsys, *ask)[0] == 1
     assert purse(capsys, *ask, "--is-lost")[0] == 0
-    assert SigningKeys.beside(world.settings.home, world.database).jwks()["keys"]
+    assert SigningKeys.of(world.settings.home, world.database).jwks()["keys"]
     assert purse(capsys, *ask, "--is-lost")[0] == 1, "one that is there is not replaced"
 
 

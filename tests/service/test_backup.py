@@ -35,7 +35,7 @@ def _restored(world: World, backup: Path) -> World:
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(backup, home)
     with closing(open_database(Settings(home=home))) as database:
-        SigningKeys.beside(home, database)
+        SigningKeys.of(home, database)
         refuse_unsound(database)
     return World.at(home, epoch_file=world.settings.epoch_file)
 

@@ -163,9 +163,9 @@ def test_the_process_ends_without_a_stack_trace_when_its_server_is_killed(is_war
     script = f"""
 import os, signal, socket
 from app.calculation.calculators import begin
-begun = begin()
+process = begin()
 if {is_warm}:
-    begun.channel.recv(1, socket.MSG_PEEK)
+    process.channel.recv(1, socket.MSG_PEEK)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run(

@@ -62,7 +62,7 @@ def _verified_checkpoints(world: World, refused: Callable[[str], None] = pytest.
 def _heads(world: World) -> dict[str, Head]:
     """Return the newest heads, as the epoch file has them after every commit was published."""
     with world.database.read() as connection:
-        return {ledger: store.head(connection, ledger) for ledger in audit.known(connection)}
+        return {ledger: store.head(connection, ledger) for ledger in audit.ledger_ids(connection)}
 
 
 def _signed(world: World) -> None:

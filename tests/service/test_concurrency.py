@@ -211,7 +211,7 @@ def test_a_dispatcher_that_wakes_after_the_second_attempt_ended_loses(tmp_path: 
 @pytest.mark.usefixtures("each_database")
 def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Paused(tmp_path / "home")
-    monkeypatch.setattr(store, "held", held_by_anybody())
+    monkeypatch.setattr(store, "live_attempt", held_by_anybody())
     story.end(story.engine_a, story.a)
     assert story.releases() == [2], "attempt 1 was published as attempt 2"
 

@@ -261,7 +261,7 @@ class Life:
         self.lives = Lives(world.settings.home, boot)
         self.engine = InlineEngine(1)
         self.engine.gate.clear()
-        self.dispatcher = Dispatcher(world.settings, world.database, world.keys, self.engine, self.lives.ended)
+        self.dispatcher = Dispatcher(world.settings, world.database, world.keys, self.engine, self.lives.dead_holders)
         self.lives.start(self.dispatcher.holder)
         self.dispatcher.step()
 
@@ -305,7 +305,7 @@ class TestServersOfOneHome:
         life = Life(world)
         life.lives.stop()
         assert list((world.settings.home / "servers").iterdir()) == []
-        assert Life(world).lives.ended() == []
+        assert Life(world).lives.dead_holders() == []
 
     def test_a_command_that_needs_the_home_alone_does_not_share_it(self, world: World) -> None:
         home = world.settings.home

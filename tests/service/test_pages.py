@@ -142,12 +142,12 @@ def test_a_session_ends_with_its_token(shared: Service) -> None:
     assert visit(shared, token["token"], "/pages").status_code == 200
     shared.call("steward", "DELETE", f"/v1/tokens/{token['id']}")
     expired = visit(shared, token["token"], "/pages")
-    assert (expired.status_code, expired.headers["Location"]) == (303, "/pages/sign-in?ended=true")
+    assert (expired.status_code, expired.headers["Location"]) == (303, "/pages/sign-in?expired=true")
     assert "has expired" in visit(shared, None, expired.headers["Location"]).text
     assert "has expired" not in visit(shared, None, "/pages/sign-in").text
     assert "Max-Age=0" in expired.headers["Set-Cookie"]
     part = visit(shared, token["token"], "/pages", headers={"HX-Request": "true"})
-    assert part.headers["HX-Redirect"] == "/pages/sign-in?ended=true"
+    assert part.headers["HX-Redirect"] == "/pages/sign-in?expired=true"
 
 
 def test_an_unknown_address_is_a_page_for_browsers_and_json_for_programs(shared: Service) -> None:

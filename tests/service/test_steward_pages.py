@@ -32,7 +32,7 @@ def test_a_new_token_is_shown_once_and_revoked(shared: Service) -> None:
     [token] = shared.call("steward", "GET", "/v1/tokens?name=eve").json()["items"]
     assert token["expires_at"] is not None
     assert visit(shared, STEWARD, "/pages/tokens/revoke", "POST", data={"token": token["id"]}).status_code == 303
-    assert visit(shared, secret, "/pages").headers["Location"] == "/pages/sign-in?ended=true"
+    assert visit(shared, secret, "/pages").headers["Location"] == "/pages/sign-in?expired=true"
     wrong = visit(shared, STEWARD, "/pages/tokens", "POST", data={"name": "", "role": "analyst"})
     assert (wrong.status_code, 'role="alert"' in wrong.text) == (422, True)
 

@@ -227,10 +227,10 @@ class _Timed:
     def submit(self, job_id: str, _attempt: int, _payload: str) -> "_Timed.Handle":
         return _Timed.Handle(self.world, job_id, self.world.clock.ticks() + next(self._lengths))
 
-    def take(self, paused: int) -> bool:
-        return paused < self.slots
+    def take(self, held_slots: int) -> bool:
+        return held_slots < self.slots
 
-    def hold(self, paused: int) -> None:
+    def hold(self, held_slots: int) -> None:
         pass
 
     def close(self) -> None:

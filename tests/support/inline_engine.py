@@ -27,11 +27,11 @@ class InlineEngine:
         self.gate.set()
         self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
 
-    def take(self, number_held: int) -> bool:
+    def take(self, held_slots: int) -> bool:
         """Return whether a slot is free."""
-        return number_held < self.slots
+        return held_slots < self.slots
 
-    def hold(self, number_held: int) -> None:
+    def hold(self, held_slots: int) -> None:
         """Do nothing, because no other engine shares the slots."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> "InlineHandle":

@@ -36,8 +36,8 @@ def dask_client(engine: Any) -> Any:
 
 def begun_process(owner: Any) -> Any:
     """Return the process that an engine or a calculator has begun."""
-    assert owner._begun is not None
-    return owner._begun.process
+    assert owner._process is not None
+    return owner._process.process
 
 
 def data_of(oracle: Any) -> Any:

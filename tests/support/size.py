@@ -2,11 +2,12 @@
 
     python -m tests.support.size            # the figures
     python -m tests.support.size --list     # and each place that breaks a limit
+    python -m tests.support.size --packages # and the code lines of each package of the product
 
 Code lines leave out blank lines, comments and docstrings. A function's parameters leave out `self`, `cls` and the
 typing context of numba's intrinsics. Commands of the command line, and the constructors and functions of the Python
 API, are exempt, because their parameters are what a person sets. Fields of JSON documents are exempt from the rule on
-names, because released clients read them.
+names, because released clients read them, and so are the parameters of Python's special methods.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,6 +112,17 @@ class Module:
             if PARTICLES.fullmatch(node.id.strip("_").lower()):
                 yield f"{self.name}:{node.lineno} {node.id}"
 
+    def particle_parameters(self) -> Iterator[str]:
+        """Yield the parameters that are a bare particle or participle."""
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.endswith("__"):
+                continue
+            if _EXEMPT.match(f"{self.name}:{node.name}"):
+                continue
+            for parameter in ast.walk(node.args):
+                if isinstance(parameter, ast.arg) and PARTICLES.fullmatch(parameter.arg.strip("_").lower()):
+                    yield f"{self.name}:{parameter.lineno} {node.name}({parameter.arg})"
+
 
 def modules(*folders: str) -> list[Module]:
     """Return the Python files of the named top-level folders."""
@@ -126,6 +139,7 @@ def excesses(product: list[Module]) -> dict[str, list[str]]:
             place for module in product for place in module.long_parameter_lists()
         ],
         "assignments to bare particles": [place for module in product for place in module.particle_names()],
+        "parameters that are bare particles": [place for module in product for place in module.particle_parameters()],
     }
 
 
@@ -143,16 +157,27 @@ def _ties(product: list[Module]) -> dict[str, list[str]]:
     }
 
 
+def package_sizes(product: list[Module]) -> Counter[str]:
+    """Return the code lines by package: those of `app/http` together, and those of the files in `app` alone."""
+    sizes: Counter[str] = Counter()
+    for module in product:
+        sizes["/".join(module.name.split("/")[:-1][:2])] += module.code_lines
+    return sizes
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print each place that breaks a limit")
+    parser.add_argument("--packages", action="store_true", help="print the code lines of each package")
     options = parser.parse_args()
     product = modules(*PRODUCT)
     for name, group in {"product": product, "tests": modules("tests")}.items():
         code = sum(module.code_lines for module in group)
         lines = sum(module.lines for module in group)
         print(f"{name:9s} {len(group):4d} files  {lines:6d} lines  {code:6d} of code (limit {MOST_CODE_LINES[name]})")
+    if options.packages:
+        print(*(f"  {package:24s} {code:6d}" for package, code in package_sizes(product).most_common()), sep="\n")
     for title, places in (excesses(product) | _ties(product)).items():
         print(f"{title}: {len(places)}")
         if options.list:

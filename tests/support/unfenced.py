@@ -4,10 +4,10 @@ from typing import Any
 
 
 def held_by_anybody() -> Any:
-    """Return a substitute for `app.jobs.store.held` that lets an overtaken attempt end like its successor."""
+    """Return a substitute for `app.jobs.store.live_attempt` that lets an overtaken attempt end like its successor."""
     from app.jobs import store  # late: a server of `tests.heavy.kills` has its clock before anything of ours is loaded
 
-    holder_of = store.held
+    holder_of = store.live_attempt
 
     def unfenced(connection: Any, job_id: str, _attempt: int) -> Any:
         row = store.get(connection, job_id)

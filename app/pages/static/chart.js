@@ -38,9 +38,9 @@ function series(place, line, index, kind) {
   const dash = line.is_reference ? DASH : undefined;
   const fill = kind === "bar" ? stroke : undefined;
   const points = { show: kind === "line" && !line.is_reference && line.values.length <= 60 };
-  const drawn = { label: line.label, stroke, width: 2, dash, fill, points, paths };
+  const series = { label: line.label, stroke, width: 2, dash, fill, points, paths };
   const end = { class: "band", width: 0, points: { show: false }, stroke };
-  return line.low?.length ? [drawn, { ...end }, { ...end }] : [drawn];
+  return line.low?.length ? [series, { ...end }, { ...end }] : [series];
 }
 
 /** Return the upper end of an axis that reaches `least`, with room above higher values. */
@@ -92,22 +92,22 @@ export function chart(place, described) {
 }
 
 /** Return a new element with a text, with elements inside, and with attributes. */
-export function made(name, text = "", inside = [], attributes = {}) {
-  const element = document.createElement(name);
-  element.textContent = text;
-  element.append(...inside);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
+export function element(name, text = "", inside = [], attributes = {}) {
+  const node = document.createElement(name);
+  node.textContent = text;
+  node.append(...inside);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
 }
 
 /** Return a table with a header for each column, if there are `heads`, and for each row. */
 export function table(heads, rows, attributes = {}) {
-  const header = made("tr", "", heads.map((head) => made("th", head, [], { scope: "col" })));
+  const header = element("tr", "", heads.map((head) => element("th", head, [], { scope: "col" })));
   const body = rows.map(([first, ...cells]) =>
-    made("tr", "", [made("th", first, [], { scope: "row" }), ...cells.map((cell) => made("td", cell))]),
+    element("tr", "", [element("th", first, [], { scope: "row" }), ...cells.map((cell) => element("td", cell))]),
   );
-  const parts = heads.length > 0 ? [made("thead", "", [header])] : [];
-  return made("table", "", [...parts, made("tbody", "", body)], attributes);
+  const parts = heads.length > 0 ? [element("thead", "", [header])] : [];
+  return element("table", "", [...parts, element("tbody", "", body)], attributes);
 }
 
 /** Write the numbers of a chart as a folded table after it; of many points, evenly spaced ones. */
@@ -116,14 +116,14 @@ export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
   const name = (at) => (isTime ? minute(at) : number(at));
   const every = Math.ceil(x.length / MOST_TABLE_ROWS);
   const rows = x.map((at, index) => [name(at), ...lines.map(({ values }) => number(values[index]))]);
-  const shown = rows.filter((_, index) => index % every === every - 1);
+  const tableRows = rows.filter((_, index) => index % every === every - 1);
   const heads = [axis, ...lines.map(({ label }) => label)];
-  place.after(made("details", "", [made("summary", "The chart as a table"), made("div", "", [table(heads, shown)])]));
+  place.after(element("details", "", [element("summary", "The chart as a table"), element("div", "", [table(heads, tableRows)])]));
 }
 
-/** Draw the logarithm of `delta` at 200 epsilons up to `most`, down to 1e-15. */
-export function curve(place, delta, most) {
-  const x = Array.from({ length: 200 }, (_, k) => (most * (k + 1)) / 200);
+/** Draw the logarithm of `delta` at 200 epsilons up to `largest`, down to 1e-15. */
+export function curve(place, delta, largest) {
+  const x = Array.from({ length: 200 }, (_, k) => (largest * (k + 1)) / 200);
   const values = x.map(delta).map((each) => (each >= 1e-15 ? Math.log10(each) : null));
   const described = { kind: "line", x, lines: [{ label: "log10 delta", values }], axes: ["epsilon", "log10 delta"] };
   chart(place, described);

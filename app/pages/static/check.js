@@ -1,6 +1,6 @@
 // Checks the files that a person drops on the page. A receipt is checked against keys from elsewhere. No request is made.
 
-import { curve, made, minute, table } from "./chart.js";
+import { curve, element, minute, table } from "./chart.js";
 import { follow } from "./ledger.js";
 import { Invalid, gaussDelta, isSession, parse, verify } from "./receipt.js";
 
@@ -38,13 +38,13 @@ export function sorted(texts) {
 /** Return the check whether a verified ledger contains the release of the receipt. */
 function inLedger(receipt, ledger) {
   const wrong = ledger.wrong(receipt);
-  const what = isSession(receipt) ? "end" : "release";
-  const says = wrong ?? `entry ${receipt.sequence} of this ledger is its ${what}, and its charge is as stated`;
+  const kind = isSession(receipt) ? "end" : "release";
+  const says = wrong ?? `entry ${receipt.sequence} of this ledger is its ${kind}, and its charge is as stated`;
   return { what: "ledger", holds: wrong === null, says };
 }
 
 /** Return the results of all checks; throw `Invalid` if a text is malformed or there is no receipt. */
-export async function found(texts, keys, ledger = null) {
+export async function results(texts, keys, ledger = null) {
   const files = sorted(texts);
   if (files.receipt === undefined) {
     throw new Invalid("none of these files is a receipt. A job's page saves it under Save the receipt");
@@ -80,14 +80,14 @@ function show(output, { receipt, checks, holds, mu, own }) {
     ["keys", own ? "from your file" : "as this service publishes them now"],
   ];
   output.replaceChildren(
-    made("p", verdict[holds] ?? "The receipt is not valid.", [], { class: holds === false ? "wrong" : "note" }),
+    element("p", verdict[holds] ?? "The receipt is not valid.", [], { class: holds === false ? "wrong" : "note" }),
     table([], rows, { "aria-label": "Checks" }),
     table([], facts, { "aria-label": "Receipt" }),
   );
   if (holds === false || mu === null) return;
-  const place = made("div", "", [], { class: "chart", role: "img" });
+  const place = element("div", "", [], { class: "chart", role: "img" });
   place.setAttribute("aria-label", `Delta against epsilon of this release alone, mu ${mu.toPrecision(4)}`);
-  output.append(made("p", "Delta against epsilon, for this release alone:"), place);
+  output.append(element("p", "Delta against epsilon, for this release alone:"), place);
   curve(place, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
 }
 
@@ -98,11 +98,11 @@ async function check(form, texts) {
   const turn = (form.turn = (form.turn ?? 0) + 1);
   let write;
   try {
-    const result = await found(await Promise.all(texts), form.dataset.keys, form.ledger);
+    const result = await results(await Promise.all(texts), form.dataset.keys, form.ledger);
     write = () => show(output, result);
   } catch (error) {
     const reason = `The files cannot be checked: ${error.message}.`;
-    write = () => output.replaceChildren(made("p", reason, [], { class: "wrong" }));
+    write = () => output.replaceChildren(element("p", reason, [], { class: "wrong" }));
   }
   await untilReleased();
   if (turn === form.turn) write();
@@ -118,8 +118,8 @@ for (const form of document.querySelectorAll("form[data-keys]")) {
     files(event.dataTransfer.files);
   });
   form.addEventListener("followed", () => form.texts && check(form, form.texts)); // the ledger can be compared now
-  const shown = document.querySelector("[data-receipt]"); // the receipt of this page
+  const pageReceipt = document.querySelector("[data-receipt]"); // the receipt of this page
   const chosen = form.querySelector("input[type=file]").files; // chosen before this script was loaded
   if (chosen.length) files(chosen);
-  else if (shown) check(form, [shown.textContent]);
+  else if (pageReceipt) check(form, [pageReceipt.textContent]);
 }

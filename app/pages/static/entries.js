@@ -41,12 +41,12 @@ function isFilter(filter) {
   const isSlack = !hasSlack || (hasOrders && slack > 0 && slack <= delta / 2);
   const areWeights = weights.length === orders.length + (isMixed ? 1 : 0) && weights.reduce((a, b) => a + b, 0) <= 1;
   if (!isSlack || !areWeights || hasOrders !== orders.length > 0 || (kind === "pure") !== (delta === 0)) return false;
-  const [rest, ofOrders] = [delta - slack, weights.slice(isMixed ? 1 : 0)];
+  const [remainder, ofOrders] = [delta - slack, weights.slice(isMixed ? 1 : 0)];
   const isRenyi = (order, weight) => (top) =>
-    top <= Math.floor((epsilon - Math.log1p(-1 / order) + Math.log(order * weight * rest) / (order - 1)) * UNIT);
+    top <= Math.floor((epsilon - Math.log1p(-1 / order) + Math.log(order * weight * remainder) / (order - 1)) * UNIT);
   const isSquare = (top) => {
     const [mu, at] = [Math.sqrt((top - 1) / UNIT / (1 + 2 ** -36)), epsilon + Math.log1p(-slack)];
-    return at > 0 && gaussDelta(mu, at) <= (isMixed ? rest * weights[0] : delta) * (1 + TOLERANCE);
+    return at > 0 && gaussDelta(mu, at) <= (isMixed ? remainder * weights[0] : delta) * (1 + TOLERANCE);
   };
   const isWithin = [
     ...(kind === "pure" ? [(top) => top <= epsilon * UNIT] : kind === "rdp" ? [] : [isSquare]),

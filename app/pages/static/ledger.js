@@ -87,7 +87,7 @@ export class Ledger {
   /** Follow the dataset that an entry names, by the rules of accounting.records.replay. */
   #followDataset(sequence, kind, body) {
     const { dataset } = body;
-    const known = this.#datasets.get(dataset);
+    const current = this.#datasets.get(dataset);
     const require = (isPossible) => {
       if (!isPossible) refuse(`entry ${sequence} records an event that its dataset does not allow`);
     };
@@ -95,29 +95,29 @@ export class Ledger {
       case "opened":
       case "joined": {
         const opening = this.entries.get(1)?.body ?? body;
-        require(!known && unitOf(body) === unitOf(opening));
+        require(!current && unitOf(body) === unitOf(opening));
         const registered = { ...body, neighbors: opening.neighbors };
         this.#datasets.set(dataset, { rule: body.session_rule, isStored: true, registered });
         break;
       }
       case "session_rule":
-        require(known);
-        this.#datasets.set(dataset, { ...known, rule: body.rule });
+        require(current);
+        this.#datasets.set(dataset, { ...current, rule: body.rule });
         break;
       case "external":
-        require(known);
+        require(current);
         break;
       case "charged": // older entries do not state the dataset
-        require(dataset === undefined || known?.isStored);
+        require(dataset === undefined || current?.isStored);
         break;
       case "renamed":
       case "reserved":
-        require(known?.isStored);
+        require(current?.isStored);
         break;
       case "deleted":
       case "withdrawn":
-        require(known?.isStored && (kind === "deleted" || !this.#isCharged));
-        this.#datasets.set(dataset, { ...known, isStored: false });
+        require(current?.isStored && (kind === "deleted" || !this.#isCharged));
+        this.#datasets.set(dataset, { ...current, isStored: false });
     }
   }
 
@@ -268,8 +268,8 @@ export class Ledger {
   }
 
   #wrongDataset(receipt) {
-    const known = this.#datasets.get(receipt.dataset);
-    const isSame = known && protection(known.registered) === protection(receipt);
+    const current = this.#datasets.get(receipt.dataset);
+    const isSame = current && protection(current.registered) === protection(receipt);
     return isSame ? null : "the ledger has no such dataset, or other records or neighbors";
   }
 

@@ -1,6 +1,6 @@
 // Verifies the whole ledger in the browser, and compares the result with the statements of the server.
 
-import { chart, curve, made, table, tabulate } from "./chart.js";
+import { chart, curve, element, table, tabulate } from "./chart.js";
 import "./check.js";
 import { Ledger } from "./ledger.js";
 import { HEAD, parse, wrongSignature } from "./receipt.js";
@@ -65,11 +65,11 @@ function draw(ledger, budget) {
   chart(at("history"), history);
   tabulate(at("history"), history);
   if (ledger.delta(1) === null) {
-    at("curve").replaceWith(made("p", `Every answer was pure: delta is 0 from epsilon ${ledger.epsilon(0)} on.`));
+    at("curve").replaceWith(element("p", `Every answer was pure: delta is 0 from epsilon ${ledger.epsilon(0)} on.`));
     return;
   }
-  const most = Math.min(2 * budget.epsilon, 4 * ledger.epsilon(budget.delta));
-  curve(at("curve"), (epsilon) => ledger.delta(epsilon), most);
+  const largest = Math.min(2 * budget.epsilon, 4 * ledger.epsilon(budget.delta));
+  curve(at("curve"), (epsilon) => ledger.delta(epsilon), largest);
 }
 
 /** Mark each listed entry as verified if the ledger has it. */

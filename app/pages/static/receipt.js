@@ -157,10 +157,10 @@ export async function wrongSignature(document, signature, trusted, kind = RECEIP
 }
 
 export const matches = (pattern) => (value) => typeof value === "string" && pattern.test(value);
-export const between = (least, most) => (value) => typeof value === "number" && value >= least && value <= most;
-export const whole = (least, most) => (value) => Number.isSafeInteger(value) && value >= least && value <= most;
-export const listOf = (holds, least, most) => (value) =>
-  Array.isArray(value) && value.length >= least && value.length <= most && value.every((each) => holds(each));
+export const between = (min, max) => (value) => typeof value === "number" && value >= min && value <= max;
+export const whole = (min, max) => (value) => Number.isSafeInteger(value) && value >= min && value <= max;
+export const listOf = (holds, min, max) => (value) =>
+  Array.isArray(value) && value.length >= min && value.length <= max && value.every((each) => holds(each));
 export const only = (stated) => (value) => value === stated;
 const nullable = (holds) => optional((value) => value === null || holds(value));
 export const TEXT = matches(/^[^\x00-\x1f\x7f]{1,256}$/u);
@@ -170,8 +170,8 @@ export const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
 export const RELATION = matches(/^(replace_one|zero_out)$/);
 const UNIT = { name: optional(matches(/^(row|person)$/)), max_rows: nullable(whole(1, 4096)) };
 export const isUnit = (unit) => {
-  const { name = "row", max_rows: most = null } = checked(unit, UNIT, "unit");
-  return (name === "person") === (most !== null);
+  const { name = "row", max_rows: maxRows = null } = checked(unit, UNIT, "unit");
+  return (name === "person") === (maxRows !== null);
 };
 /** Return whether the number of records is stated once: as `persons` if the unit is a person, otherwise as `rows`. */
 export const isCounted = ({ unit, rows = null, persons = null }) =>
@@ -216,9 +216,9 @@ const density = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
 /** Return Mills' ratio (1 - Phi(x)) / phi(x), x >= 0, by a series of positive terms or by a continued fraction. */
 function mills(x) {
   if (x >= 2) {
-    let rest = x;
-    for (let k = 150; k > 0; k -= 1) rest = x + k / rest;
-    return 1 / rest;
+    let denominator = x;
+    for (let k = 150; k > 0; k -= 1) denominator = x + k / denominator;
+    return 1 / denominator;
   }
   let [sum, term] = [0, x];
   for (let k = 3; term > 0 && k < 150; k += 2) {
@@ -254,9 +254,9 @@ export function leastEpsilon(deltaAt, delta, start = 1) {
 /** Return the smallest epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up by 1e-9 as on the server. */
 export function gaussEpsilon(mu, delta) {
   if (!(mu <= 1e6) || !(delta >= 1e-12)) return Infinity;
-  const least = Math.max(mu, 1e-5);
-  const bound = (least * least) / 2 + 40 * least + TOLERANCE;
-  return leastEpsilon((epsilon) => gaussDelta(least, epsilon), delta, bound) * (1 + TOLERANCE);
+  const safeMu = Math.max(mu, 1e-5);
+  const bound = (safeMu * safeMu) / 2 + 40 * safeMu + TOLERANCE;
+  return leastEpsilon((epsilon) => gaussDelta(safeMu, epsilon), delta, bound) * (1 + TOLERANCE);
 }
 
 /** Return T_eff = (1 + c + .. + c^(T-1))^2 / (1 + c^2 + .. + c^(2(T-1))), rounded up, for a released last iterate. */
@@ -284,7 +284,7 @@ const pure = (event) => ({ own: {}, epsilon: (q, k) => k / q.noise_multiplier, e
 const [RATE, SLOTS, ROWS] = [between(1e-9, 1), whole(1, 100_000), whole(1, 1e10)];
 const FORM = matches(/^(independent|ordered)$/);
 const perturbed = { own: { curvature_ratio: between(1e-12, 1e6) } };
-const drawn = { own: { batch: ROWS, rows: ROWS }, fits: (q, n) => q.batch <= q.rows && q.rows <= n };
+const withBatch = { own: { batch: ROWS, rows: ROWS }, fits: (q, n) => q.batch <= q.rows && q.rows <= n };
 const isEach = (names) => (each) => checked(each, { name: matches(names) }, "one answer");
 const PARTS = { parts: SLOTS, each: isEach(/^(gaussian|laplace)$/) };
 const isResampled = (each) =>
@@ -317,8 +317,8 @@ const MECHANISMS = {
   random_iterate: { own: { steps: whole(2, 100_000) } },
   objective_perturbation: perturbed,
   row_objective_perturbation: { ...perturbed, fits: (q, n, k) => k === 1 },
-  svrg_step: drawn,
-  without_replacement: drawn,
+  svrg_step: withBatch,
+  without_replacement: withBatch,
   random_allocation: {
     own: { rate: RATE, slots: SLOTS, form: FORM },
     fits: (q, n) => (q.rate * n) / q.slots >= 1 - TOLERANCE,
@@ -363,10 +363,10 @@ function checkedRuns(receipt, plan, k) {
     const { queries, neighbors: own } = checked(trial?.plan, RUN, "a run's plan");
     return own === (k === 1 ? "zero_out" : undefined) ? planned(queries, receipt) : refuse("a run's neighbors");
   });
-  const known = plans.filter((each) => each.every((q) => isKnown(q) && !(cost("epsilon", q, k) > 0)));
-  const most = (k / z) * (1 + TOLERANCE);
-  if (known.some((each) => !(muOf(each, k) <= most))) refuse("a run costs more than the choice allows");
-  if (known.length < plans.length) return [null, "not recomputed here: a run needs `purse receipt verify`"];
+  const knownPlans = plans.filter((each) => each.every((q) => isKnown(q) && !(cost("epsilon", q, k) > 0)));
+  const largestMu = (k / z) * (1 + TOLERANCE);
+  if (knownPlans.some((each) => !(muOf(each, k) <= largestMu))) refuse("a run costs more than the choice allows");
+  if (knownPlans.length < plans.length) return [null, "not recomputed here: a run needs `purse receipt verify`"];
   return [true, `each of its ${runs} runs costs no more than the choice says of one`];
 }
 
@@ -380,7 +380,7 @@ export function recompute(receipt) {
     const uses = plan.map((q) => [q.count, MECHANISMS[q.mechanism].event(q)]);
     const events = uses.map(([count, one]) => (count === 1 ? one : { type: "SelfComposedDpEvent", count, event: one }));
     const tree = events.length === 1 ? events[0] : { type: "ComposedDpEvent", events };
-    if (!same(event, tree)) refuse("the queries and the event tree differ");
+    if (!isSame(event, tree)) refuse("the queries and the event tree differ");
   }
   const runs = checkedRuns(receipt, plan, k);
   const parts = plan.map((q) => {
@@ -459,26 +459,26 @@ export function recomputeSession(receipt) {
 
 const EXACT = ["count", "runs"];
 /** Return whether both are the same JSON value, except for the last digits of computed numbers. */
-function same(found, derived, key = "") {
+function isSame(stated, derived, key = "") {
   if (Array.isArray(derived)) {
-    const isAlike = (each, i) => same(found[i], each, key);
-    return Array.isArray(found) && found.length === derived.length && derived.every(isAlike);
+    const isAlike = (each, i) => isSame(stated[i], each, key);
+    return Array.isArray(stated) && stated.length === derived.length && derived.every(isAlike);
   }
   if (isObject(derived)) {
     const keys = Object.keys(derived);
-    const alike = isObject(found) && Object.keys(found).length === keys.length;
-    return alike && keys.every((name) => Object.hasOwn(found, name) && same(found[name], derived[name], name));
+    const alike = isObject(stated) && Object.keys(stated).length === keys.length;
+    return alike && keys.every((name) => Object.hasOwn(stated, name) && isSame(stated[name], derived[name], name));
   }
-  if (typeof derived !== "number" || EXACT.includes(key)) return found === derived;
-  const scale = Math.max(Math.abs(found), Math.abs(derived));
-  return typeof found === "number" && Math.abs(found - derived) <= TOLERANCE * scale;
+  if (typeof derived !== "number" || EXACT.includes(key)) return stated === derived;
+  const scale = Math.max(Math.abs(stated), Math.abs(derived));
+  return typeof stated === "number" && Math.abs(stated - derived) <= TOLERANCE * scale;
 }
 
 const ENTRY = { sequence: COUNT, kind: NAME, body: isObject, previous_hash: SHA256, hash: SHA256 };
 /** Return whether an entry hashes to its hash: SHA-256 of the canonical JSON of its other fields. */
 export async function isSound(entry) {
-  const { hash, ...rest } = checked(entry, ENTRY, "an entry");
-  return (await sha256(canonical(rest))) === hash;
+  const { hash, ...content } = checked(entry, ENTRY, "an entry");
+  return (await sha256(canonical(content))) === hash;
 }
 
 /** Return whether an entry states the release, or the end of the session, that a receipt is for. */
@@ -487,7 +487,7 @@ export function isStated(receipt, { kind, body, ...place }) {
   if (!says(place, ["sequence", "previous_hash", "hash"]) || body.at !== receipt.issued_at) return false;
   if (!isSession(receipt)) return kind === "released" && says(body, ["job", "model_sha256"]);
   const isEnd = kind === "settled" && body.session === receipt.session && body.reason === receipt.state;
-  return isEnd && same(body.recorded, receipt.plan.map((uses) => uses.recorded), "count");
+  return isEnd && isSame(body.recorded, receipt.plan.map((uses) => uses.recorded), "count");
 }
 
 const isRelease = async (receipt, entry) => (await isSound(entry)) && isStated(receipt, entry);
@@ -504,12 +504,12 @@ export async function verify(receiptText, keysText, { entry = null, model = null
   const document = checked(parse(receiptText), { receipt: any, signature: any }, "the document");
   const receipt = statement(document.receipt);
   const checks = [];
-  const found = { receipt, checks, recomputed: null, mu: null };
+  const result = { receipt, checks, recomputed: null, mu: null };
   const note = (what, holds, says) => checks.push({ what, holds, says });
   const wrong = await wrongSignature(receipt, document.signature, parse(keysText));
   note("signature", wrong === null, wrong ?? "a key that you trust signed exactly this receipt");
   const spent = wrong === null && (isSession(receipt) ? recomputeSession(receipt) : recompute(receipt));
-  if (spent) note("epsilon", ...within(receipt, spent, found));
+  if (spent) note("epsilon", ...within(receipt, spent, result));
   if (spent?.runs) note("runs", ...spent.runs);
   if (spent?.part) note("charge", ...within({ ...receipt, epsilon: receipt.charged_epsilon }, spent.part));
   if (entry !== null) {
@@ -522,14 +522,14 @@ export async function verify(receiptText, keysText, { entry = null, model = null
   }
   const failed = checks.find((check) => check.holds === false);
   const holds = failed ? false : checks.some((check) => check.holds === null) ? null : true;
-  return { ...found, holds, reason: failed?.says ?? null };
+  return { ...result, holds, reason: failed?.says ?? null };
 }
 
 /** Return whether the queries cost at most the stated epsilon, as `[holds, says]`; null if the sum is not tight. */
-function within(receipt, { mechanisms, epsilon, accountant, mu }, found = {}) {
+function within(receipt, { mechanisms, epsilon, accountant, mu }, result = {}) {
   const open = (what) => [null, `not recomputed here: ${what} needs \`purse receipt verify\``];
   if (mechanisms) return open(mechanisms.join(", "));
-  Object.assign(found, { recomputed: epsilon, mu });
+  Object.assign(result, { recomputed: epsilon, mu });
   const says = `the queries cost epsilon ${Number(epsilon.toPrecision(6))} at delta ${receipt.delta}, by ${accountant}`;
   if (epsilon <= receipt.epsilon * (1 + TOLERANCE)) return [true, says];
   if (accountant === "pure" && receipt.delta > 0) return open(`less than the sum ${epsilon}`);

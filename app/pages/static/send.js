@@ -12,7 +12,7 @@ function showError(text) {
   const note = Object.assign(document.createElement("p"), { className: "wrong", role: "alert", textContent: text });
   document.getElementById("answer").replaceChildren(note);
 }
-function taken(change) {
+function finish(change) {
   taking.delete(change);
   setTimeout(() => { // an answer may be asked for again
     if (!waits || taking.size > 0) return;
@@ -25,7 +25,7 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (
 document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
   const isTaken = ctx.status === "swapped" && ctx.response.status < 400;
   if (ctx.request.form === declaration) isBehind = !isTaken && ctx.edits === edits;
-  taken(ctx);
+  finish(ctx);
 });
 document.addEventListener("input", ({ target }) => { if (target.id === "spec") isBehind = false; });
 upload.addEventListener("submit", (event) => {

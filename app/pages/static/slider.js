@@ -12,10 +12,10 @@ document.addEventListener("input", ({ target }) => {
 for (const range of document.querySelectorAll("[data-sets]")) {
   const untouched = range.cloneNode();
   untouched.value = "";
-  const found = range.value;
+  const position = range.value;
   follow(range, numberOf(range));
-  if (![untouched.value, range.value].includes(found)) {
-    range.value = found;
+  if (![untouched.value, range.value].includes(position)) {
+    range.value = position;
     set(range, numberOf(range));
   }
 }

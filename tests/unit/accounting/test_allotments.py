@@ -177,11 +177,11 @@ class TestTheStandingOfAnAnalyst:
         """Without allotments a first job within the budget may charge all of it, which would use up reservations."""
         large = gaussian(self.RULE, 10.0)
         alone = Standing(opened(self.RULE))
-        assert alone.after(Charged("job", large, OWN)).state.whole
+        assert alone.plus(Charged("job", large, OWN)).state.whole
         for analyst in ("ada", "bob"):
             result = standing(opened(self.RULE), {}, {"ada": self._part(0.5)}, analyst)
             with pytest.raises(BudgetExhausted):
-                result.after(Charged("job", large, OWN))
+                result.plus(Charged("job", large, OWN))
 
     def test_reserves_nothing_after_a_charge_of_the_whole_budget(self) -> None:
         state, _ = advance(opened(self.RULE), Charged("job", gaussian(self.RULE, 10.0), OWN), "t")

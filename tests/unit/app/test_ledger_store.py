@@ -69,7 +69,7 @@ def test_the_state_equals_the_replay_of_the_entries(database: Database) -> None:
         assert replay(entries) == state
         assert state is not None
         assert state.spent == (5,)
-        assert [e.sequence for e in store.entries(connection, "ds_1", after=2, limit=2)] == [3, 4]
+        assert [e.sequence for e in store.entries(connection, "ds_1", last=2, limit=2)] == [3, 4]
         sums = connection.execute(sa.select(analyst_spend.c.owner_id, analyst_spend.c.charges, analyst_spend.c.spent))
         assert sums.all() == [(OWNERS["ada"], 1, '["5"]')], "without a live charge there is no sum"
 

@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from app.settings import Settings
 from app.sources import ingest, partitions
-from app.sources.errors import Away, Damaged
+from app.sources.errors import Damaged, StorageUnreachable
 from app.sources.matrix import checksum, open_coded, stored_column
 from app.sources.partitions import Storage, opened
 from purse.wire.datasets import DatasetSpec
@@ -123,7 +123,7 @@ def test_an_unavailable_place_is_not_reported_as_damage(tmp_path: Path) -> None:
     manifest = partitions.read(folder)
     assert manifest is not None
     unavailable = manifest.model_copy(update={"place": f"file://{tmp_path}/people.csv"})  # not a folder
-    with pytest.raises(Away):
+    with pytest.raises(StorageUnreachable):
         opened(unavailable, 0, tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_a_caller_waits_until_the_cost_of_its_requests_is_refilled() -> None:
 
 
 def test_tables_do_not_grow() -> None:
-    table = Recent[int](most=3)
+    table = Recent[int](capacity=3)
     for number in range(5):
         table.put(str(number), number)
         table.put("0", 0)

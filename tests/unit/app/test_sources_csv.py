@@ -74,8 +74,8 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
         (b"x,c", "no records"),
         (b"x,c\n", "no records"),
         (b"x,c\r\n\r\n\n", "no records"),
-        (b"x,c\n1,red\n2\n", "Line 3 has 1 fields; the header has 2"),
-        (b"x,c\n1,red\n\n2,red,s3cr3t\n", "Line 4 has 3 fields; the header has 2"),
+        (b"x,c\n1,red\n2\n", "Line 3 has 1 fields, and the header has 2"),
+        (b"x,c\n1,red\n\n2,red,s3cr3t\n", "Line 4 has 3 fields, and the header has 2"),
         (b'x,c\n1,"s3cr3t\n2,red\n', "line 2 opens a quote and does not close"),
         (b'x,c\n"1,s3cr3t\n2,red\n', "not close"),
         (b"x,c\n1,red\n\n1,s3cr3t\0\n", "Line 4 contains a NUL"),
@@ -193,7 +193,8 @@ def test_a_process_that_abandons_a_file_midway_exits(tmp_path: Path) -> None:
     for _ in range(2):
         result = subprocess.run(program, check=True, capture_output=True, text=True, timeout=PATIENCE)
         ragged, no_text, unclosed, dropped = result.stdout.splitlines()
-        assert (ragged, dropped) == ("Line 1000002 has 1 fields; the header has 2.", "dropped 2")
+        assert ragged.startswith("Line 1000002 has 1 fields, and the header has 2. ")
+        assert dropped == "dropped 2"
         assert "UTF-8" in no_text
         assert "not close" in unclosed
 

@@ -347,7 +347,7 @@ def test_the_size_of_a_batch_counts_the_pages_that_its_rows_can_reach() -> None:
         window = Window(rows)
         for _ in range(5):
             window.add(Page(10, (0,), values, is_dictionary=False))
-        assert window.most == most_bytes, (rows, values)
+        assert window.largest == most_bytes, (rows, values)
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
