@@ -92,7 +92,7 @@ def python() -> Iterator[str]:
 
 
 def _described(block: str) -> str:
-    """Return a paragraph of a docstring as Markdown: prose, the entries of a section as a list, or a formula as it is."""
+    """Return a paragraph of a docstring as Markdown. Entries of a section are a list, and a formula stays as it is."""
     lines = block.splitlines()
     if len(lines) > 2 and set(lines[1]) == {"-"}:
         return "\n".join([f"**{lines[0]}**\n", *map(_entry, _ENTRIES.split("\n".join(lines[2:]))), ""])
