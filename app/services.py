@@ -54,7 +54,6 @@ class Services:
     answers: Answers
     keys: SigningKeys
     sign_on: SignOn | None
-    engine: Engine
     dispatcher: Dispatcher
     changes: Changes
     courier: Courier
@@ -184,7 +183,6 @@ async def _started(
         answers=Answers(database),
         keys=keys,
         sign_on=None if settings.oidc_issuer is None else SignOn(settings, database.clock),
-        engine=engine,
         dispatcher=dispatcher,
         changes=changes,
         courier=courier,

@@ -55,7 +55,7 @@ def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: f
 def to_onnx(model: Model) -> bytes:
     """Return the model as an ONNX graph in double precision, with one input for each column."""
     if not model.features:
-        raise ValueError("The model has no feature columns, and an ONNX graph needs at least one input.")
+        raise ValueError("The model has no feature columns, and an ONNX graph needs at least one input. Use `predict`.")
     with needing("to_onnx"):
         from onnx import TensorProto, helper
     weights, intercepts = weights_of(model)

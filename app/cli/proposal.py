@@ -140,7 +140,7 @@ def hint(file: Path, dialect: Dialect) -> str:
     guess = guessed(file)
     if guess is None or (guess.delimiter, guess.encoding) == (dialect.delimiter, dialect.encoding):
         return ""
-    return f"Its delimiter is probably {guess.delimiter!r} and its encoding {guess.encoding}."
+    return f"The file's delimiter is probably {guess.delimiter!r}, and its encoding {guess.encoding}."
 
 
 def guessed(file: Path) -> Dialect | None:

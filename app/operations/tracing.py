@@ -11,7 +11,7 @@ from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -24,12 +24,11 @@ class Traces:
     Parameters
     ----------
     endpoint : address of the collector for traces
-    exporter : replaces the exporter to that address, in tests
     """
 
-    def __init__(self, endpoint: str, exporter: SpanExporter | None = None) -> None:
+    def __init__(self, endpoint: str) -> None:
         self._provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "privy-purse"}), shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter(endpoint=endpoint)))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
         self._tracer = self._provider.get_tracer("purse")
 
     def send_request(self, request: FinishedRequest) -> None:

@@ -66,9 +66,12 @@ def locate(names: Sequence[str], columns: Sequence[Named]) -> list[int]:
     for index, column in enumerate(columns):
         at = exact.get(column.of) or trimmed.get(column.of, [])
         if len(at) != 1:
-            raise Mismatch(index, column.of, "is in the file more than once" if at else "is not in the file")
+            twice = "is in the file more than once. Rename all but one of them"
+            raise Mismatch(index, column.of, twice if at else "is not in the file. Write its name as in the header")
         if owners.setdefault(at[0], column.of) != column.of:
-            raise Mismatch(index, column.of, "is the same column of the file as another declared column")
+            raise Mismatch(
+                index, column.of, "is the same column of the file as another declared one. Write both names alike"
+            )
         positions.append(at[0])
     return positions
 

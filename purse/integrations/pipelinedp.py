@@ -128,5 +128,7 @@ def smallest_multiplier(epsilon: float, delta: float) -> float:
     while gaussian_delta(multiplier, epsilon) <= delta * (1 + 2**-20):
         multiplier *= _STEP
     if not multiplier > 0 or not math.isfinite(multiplier):
-        raise UnsupportedMechanism(f"no Gaussian noise satisfies epsilon {epsilon} and delta {delta}")
+        raise UnsupportedMechanism(
+            f"no Gaussian noise satisfies epsilon {epsilon} and delta {delta}. Raise epsilon or delta"
+        )
     return multiplier

@@ -11,6 +11,31 @@ from app.pages.glossary import GLOSSARY as TERMS
 from tests.support import prose
 
 DOCS = Path(__file__).parents[2] / "docs"
+NOT_FOR_USERS = ("addresses.md", "architecture.md", "errors.md", "releasing.md", "reviewing.md", "threat-tests.md")
+USER_PAGES = [
+    page
+    for page in (*DOCS.parent.glob("[RS]E*.md"), *sorted(DOCS.glob("*.md")), *sorted((DOCS / "how-to").glob("*.md")))
+    if page.name not in (*NOT_FOR_USERS, "glossary.md")
+]
+# Terms that readers do not know from elsewhere, and the pages that use the word in another meaning.
+LINKED_TERMS: dict[str, tuple[str, ...]] = {
+    "allotment": (),
+    "epoch file": (),
+    "family": (),
+    "filter": ("comparison.md",),
+    "forecast": (),
+    "grant": (),
+    "holdout set": (),
+    "ledger": (),
+    "profile": (),
+    "public sample": (),
+    "public twin": (),
+    "quote": ("files.md",),
+    "receipt": (),
+    "regression table": (),
+    "session": ("comparison.md", "cookbook.md", "sign-on.md", "threat-model.md"),
+    "tuning": (),
+}
 FAQ = (DOCS / "faq.md").read_text()
 GLOSSARY = (DOCS / "glossary.md").read_text()
 LONGEST_ENTRY_SENTENCES = 4  # three that explain, and a reference
@@ -32,6 +57,32 @@ def test_terms_are_in_alphabetical_order() -> None:
     terms = [term.lower() for term in re.findall(r"^## (.*)", GLOSSARY, re.MULTILINE)]
     assert len(terms) > 40
     assert [(first, second) for first, second in pairwise(terms) if first >= second] == []
+
+
+@pytest.mark.parametrize("term", LINKED_TERMS)
+def test_a_page_that_uses_a_term_links_or_explains_it(term: str) -> None:
+    pages = [page for page in USER_PAGES if page.name not in LINKED_TERMS[term]]
+    assert [page.name for page in pages if not _explains(page.read_text(), term)] == []
+
+
+def test_a_term_without_a_link_is_found() -> None:
+    assert not _explains("# Page\n\nEvery charge is in a ledger.\n", "ledger")
+    assert not _explains("A [ledger](auditing.md) and another ledger.\n", "ledger")
+    assert _explains("Every charge is in a [ledger](glossary.md#ledger). The ledger is a chain.\n", "ledger")
+    assert _explains("## Ledgers\n\nA ledger is a chain.\n", "ledger")
+    assert _explains("Run `purse ledger verify`.\n", "ledger")
+
+
+def _explains(page: str, term: str) -> bool:
+    """Return whether a page does not use a term, or has a section, or a link to a page or section, of its name."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    headings = " ".join(re.findall(r"^#+ (.*)", text, re.MULTILINE)).lower()
+    targets = re.findall(r"\]\(([^)]*)\)", text)
+    prose_of_page = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)|^#[^\n]*$", "", text, flags=re.MULTILINE)
+    stem = term.removesuffix("y")  # families
+    if stem in headings or any(stem.replace(" ", "-") in target for target in targets):
+        return True
+    return not re.search(rf"\b{term}s?\b".replace(" ", r"\s"), prose_of_page, re.IGNORECASE)
 
 
 def test_an_entry_is_a_few_sentences() -> None:

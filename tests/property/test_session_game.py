@@ -454,6 +454,19 @@ def test_a_rule_that_returns_answers_is_caught(kind: Kind, returned: RefundRule)
     assert played.largest_delta() > 1.2 * played.rule.privacy.delta + 1e-3
 
 
+def returns_nothing(_: Filter, cost: Cost, __: SessionPlan, ___: Sequence[int], ____: bool) -> Cost:
+    return (0,) * len(cost)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_records_too_little_gains_nothing_without_refunds(kind: Kind) -> None:
+    """Under `no_refund` a charge does not depend on what was recorded. The test above shows the gain under `refund`."""
+    played = game(kind, returns_nothing, is_honest=True, open_sessions=2, most_answers=20)
+    delta = played.rule.privacy.delta
+    assert delta / 20 <= played.largest_delta() <= delta + EXACT
+    assert played.longest < played.most_answers, "the ledger ends the game, not the limit on answers"
+
+
 WHOLE_COUNT = 7
 
 

@@ -65,7 +65,7 @@ def test_the_draft_has_the_dialect_of_the_file(tmp_path: Path, encoding: str) ->
     expected = {"delimiter": ";", "decimal": ","} | ({} if encoding == "utf-8" else {"encoding": encoding})
     assert draft.spec["dialect"] == expected
     assert [column["name"] for column in draft.spec["columns"]] == ["town", "größe"]
-    assert hint(file, PLAIN) == f"Its delimiter is probably ';' and its encoding {encoding}."
+    assert hint(file, PLAIN) == f"The file's delimiter is probably ';', and its encoding {encoding}."
     assert hint(file, Dialect.model_validate(expected)) == ""
 
 
