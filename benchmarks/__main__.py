@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 # packages that `make paper` installs; `fit` and `peers` need the environment of `make peers`.
 REPORTS = (
     "costs accuracy tuning wide running last_iterate growth nonsmooth coded quotes admitted tightness fit ours "
-    "profiles forecast trials partitions inference load start peers"
+    "profiles forecast trials partitions inference load start scale peers"
 )
 # Parts of another function: module and function.
 OTHER_PARTS = {

@@ -34,11 +34,13 @@ ZERO_OUT: Relation = "zero_out"
 EPSILONS = (0.5, 1.0, 4.0)
 _FEW_EPSILONS = (1.0, 4.0)
 _Z = 1.959964
+_RIVAL_RUNS = 50  # the first ones, in which rivals are measured
 _LEAST_RUNS = 100  # in which a coefficient is given, for its own coverage to be printed
 _CORRECT_GOAL, _FINITE_GOAL, _WIDTH_GOAL = (0.935, 0.97), (0.92, 1.0), 1.25
 _WIDTH_RECORDS, _WIDTH_PARAMETERS, _WIDTH_EPSILON = 30_000, 10, 1.0
-_WIDTHS = (57, 5, 6, 14, 7, 6, 7, 9, 6, 7, 12)
-_HEAD = ("cell", "runs", "given", "coverage", "lowest", "width", "median", "sampling", "noise", "whole", "suff. stat.")
+_WIDTHS = (57, 5, 6, 14, 7, 6, 7, 9, 6, 7, 12, 12)
+_HEAD = ("cell", "runs", "given", "coverage", "lowest", "width", "median", "sampling", "noise", "whole")
+_RIVALS = ("suff. stat.", "bootstrap")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,9 @@ class Draws:
             sample = self.population.draw(self.records, np.random.default_rng(seed))
             for epsilon, quote in quotes.items():
                 noise = np.random.default_rng([*seed, round(1000 * epsilon)])
-                outcomes[epsilon].append(_outcome(self, quote, sample, noise))
+                rival = np.random.default_rng([*seed, round(1000 * epsilon), 1])
+                has_rival = repetition < _RIVAL_RUNS
+                outcomes[epsilon].append(_outcome(self, quote, sample, noise, rival if has_rival else None))
         return outcomes
 
 
@@ -126,7 +130,8 @@ class Outcome:
     covers, by_sampling, by_noise : whether an interval covers, with the whole standard error and with one part alone
     covers_whole : whether it covers the fit without weights; NaN for models
     width : over that of an interval without privacy
-    rival_covers, rival_width : of noisy sufficient statistics; empty for classes
+    rival_covers, rival_width : of noisy sufficient statistics, with analytic and with bootstrap intervals, (2, lines);
+        empty without rivals
     """
 
     exists: NDArray[np.bool_]
@@ -135,13 +140,13 @@ class Outcome:
     by_noise: Vector
     covers_whole: Vector
     width: Vector
-    rival_covers: Vector
-    rival_width: Vector
+    rival_covers: Matrix
+    rival_width: Matrix
 
 
 def report(repetitions: int, cells: str) -> None:
     """Print a line for each cell whose name the regular expression `cells` matches."""
-    print(_joined(_HEAD) + "  outside the goal")
+    print(_joined(_HEAD + _RIVALS) + "  outside the goal")
     for setting in settings():
         chosen = [epsilon for epsilon in setting.epsilons if re.search(cells, setting.name(epsilon))]
         if chosen:
@@ -211,8 +216,10 @@ class _Words:
         return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
 
 
-def _outcome(draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generator) -> Outcome:
-    """Return the outcome of one table."""
+def _outcome(
+    draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generator, rival_rng: np.random.Generator | None
+) -> Outcome:
+    """Return the outcome of one table, and of its rivals if they have a source of noise."""
     result, own = table_of(quote, sample, rng), draws.population
     contrasts = np.array([row.contrast.weights for row in result.rows])
     exists = ~(contrasts[:, ~own.exists] != 0).any(axis=1)
@@ -223,13 +230,16 @@ def _outcome(draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generato
     values = [[np.nan] * 5 if row.line is None else [getattr(row.line, name) for name in names] for row in result.rows]
     estimates, lower, upper, sampling, noise = np.array(values).T
     half = (upper - lower) / 2
-    rival_covers = np.empty(0)
-    rival_width = np.empty(0)
-    if isinstance(own, Model) and own.family == "linear" and quote.problem.relation == REPLACE_ONE:
-        b, covariance = sufficient_statistics(sample, own.columns.widths, gauss_mu(quote.release.epsilon, DELTA), rng)
-        rival_half = _Z * np.sqrt(_variances(contrasts, covariance))
-        errors = np.abs(contrasts @ b - contrasts @ own.coefficients)
-        rival_covers, rival_width = (errors <= rival_half).astype(float), rival_half / half_without_privacy
+    rival_covers = np.empty((2, 0))
+    rival_width = np.empty((2, 0))
+    is_comparable = own.family == "linear" and quote.problem.relation == REPLACE_ONE
+    if rival_rng is not None and is_comparable and isinstance(own, Model):
+        mu = gauss_mu(quote.release.epsilon, DELTA)
+        rival = sufficient_statistics(sample, own.columns.widths, mu, rival_rng)
+        ends = np.array((rival.analytic(contrasts), rival.bootstrap(contrasts, rival_rng)))
+        coefficients = contrasts @ own.coefficients
+        rival_covers = ((ends[:, 0] <= coefficients) & (coefficients <= ends[:, 1])).astype(float)
+        rival_width = (ends[:, 1] - ends[:, 0]) / 2 / half_without_privacy
     return Outcome(
         exists=exists,
         covers=_within(estimates, aims, half),
@@ -269,7 +279,9 @@ def _line(name: str, draws: Draws, epsilon: float, outcomes: list[Outcome]) -> s
     ratio = float(np.nanmean(width))
     own = [np.nanmean(column) for column in covers.T if np.isfinite(column).sum() >= _LEAST_RUNS]
     is_finite = isinstance(draws.population, Rows)
-    has_rival = stacked("rival_covers").size > 0
+    compared = [outcome for outcome in outcomes if outcome.rival_covers.size]
+    rival_covers = np.array([outcome.rival_covers for outcome in compared])
+    rival_width = np.array([outcome.rival_width for outcome in compared])
     values += [
         f"{coverage:.3f} ± {error:.3f}",
         f"{min(own):.3f}" if own else "-",
@@ -278,7 +290,10 @@ def _line(name: str, draws: Draws, epsilon: float, outcomes: list[Outcome]) -> s
         f"{np.nanmean(stacked('by_sampling')):.3f}",
         f"{np.nanmean(stacked('by_noise')):.3f}",
         f"{np.nanmean(stacked('covers_whole')):.3f}" if is_finite else "-",
-        f"{stacked('rival_covers').mean():.3f} {np.median(stacked('rival_width')):4.1f}" if has_rival else "-",
+        *(
+            f"{rival_covers[:, rival].mean():.3f} {np.median(rival_width[:, rival]):4.1f}" if rival_covers.size else "-"
+            for rival in range(len(_RIVALS))
+        ),
     ]
     return f"{_joined(values)}  {', '.join(_missed(draws, epsilon, coverage, error, ratio))}".rstrip()
 

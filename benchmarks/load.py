@@ -93,7 +93,7 @@ def report() -> None:
         with _servers(folder, token, 1) as [server]:
             tokens = callers(server, token)
             _routes(server, tokens)
-            before = _each(server, tokens)
+            before = seconds_of_each(server, tokens)
             _streams(server, tokens)
         with _servers(folder, token, 2) as both:
             print("two servers on one home")
@@ -109,7 +109,7 @@ def report() -> None:
         start = time.monotonic()
         with _servers(folder, token, 1) as [server]:
             print(f"start on a ledger of {CHARGES} charges, every entry verified: {time.monotonic() - start:.1f} s")
-            for kind, seconds in _each(server, tokens).items():
+            for kind, seconds in seconds_of_each(server, tokens).items():
                 times = f"{before[kind] * 1e3:.1f} ms before, {seconds * 1e3:.1f} ms after {CHARGES} charges"
                 print(f"  {kind:28s}{times}")
 
@@ -121,7 +121,7 @@ def _servers(folder: Path, token: str, servers: int) -> Iterator[list[Server]]:
 
 
 @contextmanager
-def serving(folder: Path, token: str, number: int = 0, **settings: int) -> Iterator[Server]:
+def serving(folder: Path, token: str, number: int = 0, **settings: int | str) -> Iterator[Server]:
     """Yield a server on the folder's home without limits on the rate of requests, and stop it at the end."""
     port, _reserved = reserve_port()
     log = folder / f"log.{number}"
@@ -204,7 +204,7 @@ def _measure(kind: str, servers: list[Server], request_of: Callable[[int], bytes
     print(f"  {kind:26s}{measured.line()}  {milliseconds:.2f} CPU ms each\n    {servers[0].profile()}", flush=True)
 
 
-def _each(server: Server, tokens: Callers) -> dict[str, float]:
+def seconds_of_each(server: Server, tokens: Callers) -> dict[str, float]:
     """Return the median seconds of a single request of each kind."""
     analyst, steward, dataset = tokens.analysts[0], tokens.steward, f"/v1/datasets/{tokens.dataset}"
     submitted = [server.call("POST", "/v1/jobs", analyst, tokens.job()).json()["id"] for _ in range(100)]  # a full page

@@ -102,11 +102,11 @@ def measured(engine: DaskEngine, home: Path, whole: Manifest, divisor: int) -> t
         assert np.array_equal(expected, gradient)
         ends = np.array([0, n - 1])  # a record of each worker's share
         ((overhead, _),) = _in_turn(partial(gradient_sum, data, ends, w))
-        memory = max(engine._client.run(anonymous_bytes).values()) / 2**20
+        memory = max(engine.client.run(anonymous_bytes).values()) / 2**20
         line = (f"{n:,}", count, f"{two / one:.2f}", f"{1e3 * overhead:.0f}", f"{overhead / two:.2f}", f"{memory:.0f}")
         print(f"| {' | '.join(map(str, line))} |", flush=True)
         if divisor == 1:
-            victim = next(iter(engine._client.run(os.getpid).values()))
+            victim = next(iter(engine.client.run(os.getpid).values()))
             killer = threading.Timer(min(0.05, two / 3), os.kill, (victim, signal.SIGKILL))
             start = time.perf_counter()
             killer.start()
@@ -119,7 +119,7 @@ def measured(engine: DaskEngine, home: Path, whole: Manifest, divisor: int) -> t
 @contextmanager
 def _shares(engine: DaskEngine, spec: JobSpec, manifest: Manifest, home: Path) -> Iterator[Partitions]:
     payload = Payload(folder=str(home), scratch=str(home), checksum=None, spec=spec, partitions=manifest)
-    shares = Shares(engine._client, payload.model_dump_json(), len(manifest.partitions))
+    shares = Shares(engine.client, payload.model_dump_json(), len(manifest.partitions))
     try:
         yield shares
     finally:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 
 import sqlalchemy as sa
 
@@ -11,11 +10,12 @@ from accounting.records.chain import Head
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from accounting.records.replay import Replay
-from app.ledger import store
-from app.ledger.registrations import Row, declared
+from app.ledger import batches, store
+from app.ledger.batches import LedgerRows
+from app.ledger.registrations import declared
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
-from app.persistence.tables import analyst_spend, datasets, ledgers
+from app.persistence.tables import datasets, ledgers
 
 PAGE = 1000  # most entries in memory at once
 
@@ -31,16 +31,24 @@ def verify(database: Database) -> dict[str, str | None]:
     """
     with database.read() as connection:
         every = ledger_ids(connection)
-    results = {}
-    for dataset in every:
+    results: dict[str, str | None] = {}
+    for batch in batches.split(every):
         with database.read() as connection:
-            results[dataset] = follow(connection, dataset, Replay())
+            results |= _verify_batch(connection, batch)
     return results
 
 
 def verify_here(connection: sa.Connection) -> dict[str, str | None]:
     """Verify the ledgers that this connection sees; return the same as `verify`."""
-    return {dataset: follow(connection, dataset, Replay()) for dataset in ledger_ids(connection)}
+    results: dict[str, str | None] = {}
+    for batch in batches.split(ledger_ids(connection)):
+        results |= _verify_batch(connection, batch)
+    return results
+
+
+def _verify_batch(connection: sa.Connection, batch: Sequence[str]) -> dict[str, str | None]:
+    rows = batches.rows_of(connection, batch)
+    return {ledger: follow(connection, ledger, Replay(), rows[ledger]) for ledger in batch}
 
 
 def ledger_ids(connection: sa.Connection) -> Sequence[str]:
@@ -73,53 +81,52 @@ def refuse(results: Mapping[str, str | None]) -> None:
         )
 
 
-def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
-    """Follow a ledger to its end and compare it with the stored state; return what does not hold, or None.
+def follow(connection: sa.Connection, ledger: str, followed: Replay, rows: LedgerRows) -> str | None:
+    """Follow a ledger to its end and compare it with its stored rows; return what does not hold, or None.
 
     Parameters
     ----------
     followed : replay to continue; afterwards it is at the ledger's end
+    rows : as `app.ledger.batches.rows_of` returned them on this connection
     """
     try:
-        while page := store.entries(connection, dataset, followed.sequence, PAGE):
+        while followed.sequence < rows.last:
+            page = store.entries(connection, ledger, followed.sequence, PAGE)
+            if not page:
+                raise LedgerInvalid("the dataset that opened it is missing")
             followed.follow(page)
         if followed.state is None:
             raise LedgerInvalid("it has no entry")
-        wrong = _wrong_datasets(connection, dataset, followed)
+        wrong = _wrong_datasets(ledger, followed, rows)
         if wrong is not None:
             return wrong
-        if followed.state != store.load_state(connection, dataset):
+        if followed.state != LedgerState.from_json(json.loads(rows.state)):
             return "the stored state differs from the state that its entries give"
-        return _wrong_sums(connection, dataset, followed.state)
+        return _wrong_sums(followed.state, rows)
     except (AccountingError, ValueError, KeyError) as error:
         return str(error) if isinstance(error, AccountingError) else "a stored row or entry cannot be read"
 
 
-def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
+def _wrong_datasets(ledger: str, followed: Replay, rows: LedgerRows) -> str | None:
     """Return how the rows of the ledger's datasets, or its family's name, differ from its entries, or None."""
-    columns = [datasets.c[field.name] for field in fields(Row)]
-    members = sa.select(*columns).where(datasets.c.ledger_id == dataset)
-    stored = {row.id: Row(*row) for row in connection.execute(members)}
+    of_datasets = {row.id: row for row in rows.rows}
     stages = {id_: member.data for id_, member in followed.datasets.items()}
-    if followed.opened != dataset or stages != {id_: row.stage for id_, row in stored.items()}:
+    if followed.opened != ledger or stages != {id_: row.stage for id_, row in of_datasets.items()}:
         return "its entries and the stored rows name different datasets"
-    differences = (row.differs(followed.datasets[id_].registration) for id_, row in stored.items())
+    differences = (row.differs(followed.datasets[id_].registration) for id_, row in of_datasets.items())
     if wrong := next(filter(None, differences), None):
         return wrong
-    for id_, row in stored.items():
+    for id_, row in of_datasets.items():
         if followed.datasets[id_].session_rule not in (None, declared(row.spec).sessions):
             return f"the stored rule for sessions of {id_} differs from the rule in the ledger"
     has_family = any(stage != "withdrawn" for stage in stages.values())
-    family = followed.datasets[dataset].registration.family if has_family else None
-    if connection.scalar(sa.select(ledgers.c.family).where(ledgers.c.id == dataset)) != family:
-        return "the stored name of its family differs from the registered name"
-    return None
+    family = followed.datasets[ledger].registration.family if has_family else None
+    return None if rows.family == family else "the stored name of its family differs from the registered name"
 
 
-def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:
-    rows = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == dataset)).all()
-    parts = [cost_from_json(json.loads(row.spent)) for row in rows]
+def _wrong_sums(state: LedgerState, rows: LedgerRows) -> str | None:
+    parts = [cost_from_json(json.loads(text)) for text in rows.sums]
     total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.zero_cost
-    if total != state.spent or sum(row.charges for row in rows) != state.charges:
+    if total != state.spent or rows.charges != state.charges:
         return "the stored sums of its analysts do not add up to its spending"
     return None

@@ -15,7 +15,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +26,8 @@ from accounting.records.chain import Head
 from accounting.records.documents import canonical, parse
 from accounting.records.replay import Replay
 from accounting.records.signing import CHECKPOINT, check_json
-from app.ledger import audit, store
+from app.ledger import audit, batches, store
+from app.ledger.batches import LedgerRows
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.persistence.tables import checkpoints
@@ -34,7 +35,7 @@ from app.persistence.tables import checkpoints
 INTERVAL_SECONDS = 300.0  # between two checks for ledgers that have grown
 FIRST_SECONDS = 5.0  # until the first check, which would otherwise slow down the start
 _RETRY_SECONDS = 5.0  # after the database did not answer
-MOST_UNSIGNED = 1000  # entries without a checkpoint; verifying so few takes about 20 ms
+MOST_UNSIGNED = 1000  # entries without a checkpoint, of all ledgers; verifying so few takes about 20 ms
 _LOG = logging.getLogger("purse.ledger")
 
 
@@ -71,9 +72,11 @@ class Checkpoints:
         with self._database.read() as connection:
             every = audit.ledger_ids(connection)
         results = {}
-        for ledger in every:
+        for batch in batches.split(every):
             with self._database.read() as connection:
-                results[ledger] = self._verify(connection, ledger, published.get(ledger))
+                rows, signed = batches.rows_of(connection, batch), self._usable(connection, batch, published)
+                for ledger in batch:
+                    results[ledger] = self._verify(connection, ledger, rows[ledger], signed.get(ledger))
         audit.refuse(results)
 
     @property
@@ -104,37 +107,42 @@ class Checkpoints:
         except (AccountingError, OSError) as error:  # the next start verifies more entries
             _LOG.warning("ledgers_not_verified %s", type(error).__name__)
 
-    def _verify(self, connection: sa.Connection, ledger: str, published: Head | None) -> str | None:
-        signed = self._load(connection, ledger)
-        if signed is not None and published is not None and published.sequence >= signed.sequence:
+    def _verify(self, connection: sa.Connection, ledger: str, rows: LedgerRows, signed: Replay | None) -> str | None:
+        """Verify a ledger from its checkpoint, or from its first entry; return what does not hold, or None."""
+        if signed is not None:
             followed = Replay.from_json(signed.to_json())
-            if audit.follow(connection, ledger, followed) is None:
+            if audit.follow(connection, ledger, followed, rows) is None:
                 self._unchecked[ledger], self._stored[ledger] = signed, signed.sequence
                 self._followed[ledger] = followed.to_json()
                 return None
         followed = Replay()
-        wrong = audit.follow(connection, ledger, followed)
+        wrong = audit.follow(connection, ledger, followed, rows)
         if wrong is None:
             self._followed[ledger] = followed.to_json()
         return wrong
 
-    def _load(self, connection: sa.Connection, ledger: str) -> Replay | None:
-        """Return the replay of a ledger's checkpoint; None if no checkpoint may be used."""
-        row = connection.execute(sa.select(checkpoints).where(checkpoints.c.ledger_id == ledger)).one_or_none()
-        if row is None:
-            return None
-        try:
-            document = parse(row.document)
-            current = {"keys": self._keys.jwks()["keys"][:1]}  # a retired key may have been retired because it leaked
-            if check_json(_statement(ledger, document), row.signature, current, CHECKPOINT) is not None:
-                return None
-            replay = Replay.from_json(document)
-            [opening] = store.entries(connection, ledger, limit=1)
-            # Neighbors and unit are read from the first entry, so it must not change before the thread verifies it.
-            has_opening = opening.hash == opening.digest() == replay.opening
-        except (AccountingError, ValueError):
-            return None
-        return replay if has_opening and store.contains(connection, replay.head, ledger) else None
+    def _usable(
+        self, connection: sa.Connection, batch: Sequence[str], published: Mapping[str, Head]
+    ) -> dict[str, Replay]:
+        """Return the replay of each checkpoint of these ledgers that may be used, by ledger."""
+        current = {"keys": self._keys.jwks()["keys"][:1]}  # a retired key may have been retired because it leaked
+        signed = {}
+        for row in connection.execute(sa.select(checkpoints).where(checkpoints.c.ledger_id.in_(batch))):
+            with suppress(AccountingError, ValueError):
+                document = parse(row.document)
+                wrong = check_json(_statement(row.ledger_id, document), row.signature, current, CHECKPOINT)
+                replay = Replay.from_json(document) if wrong is None else None
+                last = published.get(row.ledger_id)
+                if replay is not None and last is not None and last.sequence >= replay.sequence:
+                    signed[row.ledger_id] = replay
+        # Neighbors and unit are read from the first entry, so it must not change before the thread verifies it.
+        openings = batches.openings(connection, list(signed))
+        present = batches.contained(connection, {ledger: replay.head for ledger, replay in signed.items()})
+        return {
+            ledger: replay
+            for ledger, replay in signed.items()
+            if ledger in present and openings.get(ledger) == replay.opening
+        }
 
     def _run(self) -> None:
         wait = FIRST_SECONDS
@@ -188,25 +196,45 @@ class Checkpoints:
         return True
 
     def _sign(self) -> None:
-        """Verify the new entries of all ledgers, and sign checkpoints of those that have grown by enough."""
+        """Verify the new entries of all ledgers. Sign checkpoints of those that have grown, if by enough in total."""
         if not self.are_confirmed:
             return
-        due = {}
         with self._database.read() as connection:
-            for ledger in audit.ledger_ids(connection):
-                last = self._followed.get(ledger)
-                followed = Replay() if last is None else Replay.from_json(last)
-                wrong = audit.follow(connection, ledger, followed)
-                if wrong is not None:
-                    raise LedgerInvalid(f"{ledger}: {wrong}")
-                self._followed[ledger] = followed.to_json()
-                if followed.sequence - self._stored.get(ledger, 0) >= MOST_UNSIGNED:
-                    due[ledger] = followed
-        if due:
+            every = audit.ledger_ids(connection)
+        grown: dict[str, int] = {}  # by ledger, the number of its last entry
+        unsigned = 0
+        for batch in batches.split(every):
+            with self._database.read() as connection:
+                rows = batches.rows_of(connection, batch)
+                for ledger in batch:
+                    sequence = self._follow(connection, ledger, rows[ledger])
+                    signed = self._stored.get(ledger, 0)
+                    if sequence > signed:
+                        grown[ledger] = sequence
+                        unsigned += sequence - signed
+        if unsigned < MOST_UNSIGNED:
+            return
+        for batch in batches.split(list(grown)):
             with self._database.write(alone="names") as connection:
-                for ledger, followed in due.items():
-                    self._store(connection, ledger, followed.to_json())
-            self._stored |= {ledger: followed.sequence for ledger, followed in due.items()}
+                for ledger in batch:
+                    self._store(connection, ledger, self._followed[ledger])
+            self._stored |= {ledger: grown[ledger] for ledger in batch}
+
+    def _follow(self, connection: sa.Connection, ledger: str, rows: LedgerRows) -> int:
+        """Verify the new entries of a ledger, and return the number of the last one.
+
+        Raises
+        ------
+        LedgerInvalid
+            if the ledger does not hold.
+        """
+        last = self._followed.get(ledger)
+        followed = Replay() if last is None else Replay.from_json(last)
+        wrong = audit.follow(connection, ledger, followed, rows)
+        if wrong is not None:
+            raise LedgerInvalid(f"{ledger}: {wrong}")
+        self._followed[ledger] = followed.to_json()
+        return followed.sequence
 
     def _store(self, connection: sa.Connection, ledger: str, document: dict[str, Any]) -> None:
         signature = self._keys.sign_checkpoint(_statement(ledger, document))

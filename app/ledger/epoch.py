@@ -31,15 +31,14 @@ import sqlalchemy as sa
 from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.documents import canonical, fields, parse, text
-from app.ledger import store
+from app.ledger import batches, store
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused, locked, write_whole
 from app.persistence.session import Database
-from app.persistence.tables import datasets, ledgers, service, sessions
+from app.persistence.tables import datasets, service, sessions
 from app.settings import Settings
 
 MOST_LINES = 10_000  # before the file is rewritten
-_MOST_NAMES = 500  # in one query
 _LOG = logging.getLogger("purse.epoch")
 _OLDER = "the database is older than its published heads"
 _RESTORE = (
@@ -121,13 +120,13 @@ class Epoch:
         """
         with database.read() as connection:
             recorded = _recorded(connection)
-            is_behind = {
-                name: recorded.get(name, head).sequence < head.sequence
-                if is_session(name)
-                else not store.contains(connection, head, name)
-                for name, head in self.heads.items()
-            }
-        return {name: head for name, head in self.heads.items() if is_behind[name]}
+            of_ledgers = {name: head for name, head in self.heads.items() if not is_session(name)}
+            present = batches.contained(connection, of_ledgers)
+        lacking = {name: head for name, head in of_ledgers.items() if name not in present}
+        of_sessions = {name: head for name, head in self.heads.items() if is_session(name)}
+        return lacking | {
+            name: head for name, head in of_sessions.items() if recorded.get(name, head).sequence < head.sequence
+        }
 
     def begin(self, database: Database, is_anew: bool = False) -> None:
         """Publish the current heads, and the new heads after every commit from now on.
@@ -148,8 +147,7 @@ class Epoch:
                 # sessions, so that they cover the end of each session whose line is left out.
                 with database.read() as connection:
                     of_sessions = _recorded(connection)
-                    every = connection.scalars(sa.select(ledgers.c.id)).all()
-                    self.heads = {ledger: store.head(connection, ledger) for ledger in every}
+                    self.heads = batches.heads(connection)
                 self.heads |= {name: head for name, head in of_sessions.items() if head.sequence}
                 current = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
                 self._replace(current)
@@ -302,9 +300,9 @@ def _recorded(connection: sa.Connection) -> dict[str, Head]:
 def _published_ends(connection: sa.Connection, published: Mapping[str, Head], names: Sequence[str]) -> set[str]:
     """Return the sessions with these names whose end is an entry up to the published head of their ledger."""
     ends: dict[str, dict[str, int]] = {}  # by ledger and session, the number of the entry
-    for start in range(0, len(names), _MOST_NAMES):
+    for batch in batches.split(names):
         query = sa.select(datasets.c.ledger_id, sessions.c.id, sessions.c.settled).join_from(sessions, datasets)
-        is_named = sessions.c.id.in_(names[start : start + _MOST_NAMES])
+        is_named = sessions.c.id.in_(batch)
         for row in connection.execute(query.where(is_named, sessions.c.settled.is_not(None))):
             ends.setdefault(row.ledger_id, {})[row.id] = row.settled
     ended_sessions: set[str] = set()

@@ -11,7 +11,7 @@ from accounting.errors import AccountingError
 from accounting.records.chain import Head
 from accounting.records.receipt import is_signed
 from accounting.records.signing import Jwks
-from app.ledger import audit, store
+from app.ledger import audit, batches
 from app.ledger.audit import UnsoundLedger
 from app.persistence.dialect import continue_job_numbers
 from app.persistence.files import StartRefused
@@ -95,7 +95,7 @@ def _contents(connection: sa.Connection, keys: Jwks) -> Contents:
             f"a ledger or a receipt is not valid ({'; '.join(wrong)}), so nothing was copied. Restore home and "
             "database from one backup"
         )
-    heads = {ledger: store.head(connection, ledger) for ledger in results}
+    heads = batches.heads(connection)
     return Contents({table.name: _sum(connection, table) for table in metadata.sorted_tables}, heads, count)
 
 

@@ -106,7 +106,7 @@ def external(connection: sa.Connection, dataset_id: str, label: str) -> Entry | 
     mine = (ledger_entries.c.ledger_id == _of(dataset_id)) & EXTERNAL
     named = json_at(ledger_entries.c.body, "$.label", sa.Text()) == label
     row = connection.execute(sa.select(ledger_entries).where(mine, named)).one_or_none()
-    return None if row is None else _entry(row)
+    return None if row is None else entry_of_row(row)
 
 
 def neighbors(connection: sa.Connection, dataset_id: str) -> Relation:
@@ -129,7 +129,7 @@ def registration(connection: sa.Connection, dataset_id: str) -> Registration:
     is_joined = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "joined")
     of_dataset = json_at(ledger_entries.c.body, "$.dataset", sa.Text()) == dataset_id
     rows = connection.execute(sa.select(ledger_entries).where(is_joined, of_dataset).limit(1))
-    return Registration.of(_sound(Joined, [_entry(row) for row in rows]), Registration.of(opened))
+    return Registration.of(_sound(Joined, [entry_of_row(row) for row in rows]), Registration.of(opened))
 
 
 def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int = 1) -> Charged:
@@ -151,7 +151,7 @@ def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int 
     if connection.execute(query.where(ledger_entries.c.kind.in_(_ENDS))).all():
         raise LedgerInvalid("the job has ended")
     rows = connection.execute(query.where(ledger_entries.c.kind == "charged"))
-    return _sound(Charged, [_entry(row) for row in rows])
+    return _sound(Charged, [entry_of_row(row) for row in rows])
 
 
 def reserved(connection: sa.Connection, dataset_id: str, session_id: str, sequence: int) -> Reserved:
@@ -290,7 +290,7 @@ def entries(connection: sa.Connection, dataset_id: str, last: int = 0, limit: in
         .order_by(ledger_entries.c.sequence)
         .limit(limit)
     )
-    return [_entry(row) for row in rows]
+    return [entry_of_row(row) for row in rows]
 
 
 def page(
@@ -304,10 +304,11 @@ def page(
         owners = sa.select(identities.c.id).where(is_called(analyst))
         of_jobs, of_sessions = (sa.select(t.c.id).where(t.c.owner_id.in_(owners)) for t in (jobs, sessions))
         query = query.where(_OF_JOB.in_(of_jobs) | _OF_SESSION.in_(of_sessions))
-    return [_entry(row) for row in connection.execute(paging.of(query, ledger_entries.c.sequence))]
+    return [entry_of_row(row) for row in connection.execute(paging.of(query, ledger_entries.c.sequence))]
 
 
-def _entry(row: sa.Row[Any]) -> Entry:
+def entry_of_row(row: sa.Row[Any]) -> Entry:
+    """Return the entry in a row of the table."""
     return Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash)
 
 
@@ -317,13 +318,6 @@ def contains(connection: sa.Connection, head: Head, ledger_id: str | None = None
     if ledger_id is not None:
         matches &= ledger_entries.c.ledger_id == ledger_id
     return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(matches).limit(1)) is not None
-
-
-def head(connection: sa.Connection, ledger_id: str) -> Head:
-    """Return the head of a ledger, read from its last entry."""
-    mine = sa.select(ledger_entries.c.sequence, ledger_entries.c.hash).where(ledger_entries.c.ledger_id == ledger_id)
-    row = connection.execute(mine.order_by(ledger_entries.c.sequence.desc()).limit(1)).one()
-    return Head(row.sequence, row.hash)
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:

@@ -112,12 +112,16 @@ class Turn:
     """A lock that threads of one process get in the order of their requests, and processes soon after each other.
 
     SQLite's own wait polls at intervals of up to 0.1 s, and lets writers starve under saturation.
+
+    Attributes
+    ----------
+    waiting : a lock for each thread in line; the first thread holds the turn
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._guard = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
+        self.waiting: deque[threading.Lock] = deque()
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -125,8 +129,8 @@ class Turn:
         mine = threading.Lock()
         mine.acquire()
         with self._guard:
-            self._waiting.append(mine)
-            if len(self._waiting) == 1:
+            self.waiting.append(mine)
+            if len(self.waiting) == 1:
                 mine.release()
         mine.acquire()
         try:
@@ -134,9 +138,9 @@ class Turn:
                 yield
         finally:
             with self._guard:
-                self._waiting.popleft()
-                if self._waiting:
-                    self._waiting[0].release()
+                self.waiting.popleft()
+                if self.waiting:
+                    self.waiting[0].release()
 
 
 @lru_cache

@@ -64,6 +64,11 @@ class DaskEngine:
     Parameters
     ----------
     settings : `workers` local processes, or the remote `scheduler` with its TLS files
+
+    Attributes
+    ----------
+    client : client of the scheduler
+    cluster : the local processes; None with a remote scheduler
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -71,19 +76,19 @@ class DaskEngine:
         self._settings, self._local = settings, settings.workers
         self._checked_at, self._complete_at = 0.0, time.monotonic()
         configure()
-        self._cluster = None if settings.scheduler is not None else _cluster(settings)
+        self.cluster = None if settings.scheduler is not None else _cluster(settings)
         try:
-            self._client = self._connected(START_TIMEOUT_SECONDS)
+            self.client = self._connected(START_TIMEOUT_SECONDS)
         except BaseException:
-            if self._cluster is not None:
-                self._cluster.close(timeout=GRACE_SECONDS)
+            if self.cluster is not None:
+                self.cluster.close(timeout=GRACE_SECONDS)
             raise
 
     def _connected(self, patience: float) -> Client:
         """Return a client. Remote workers may join and leave, and the process that starts them prepares them."""
-        address = self._cluster or self._settings.scheduler
+        address = self.cluster or self._settings.scheduler
         client = Client(address, security=_security(self._settings), timeout=patience)
-        if self._cluster is not None:
+        if self.cluster is not None:
             client.wait_for_workers(1, timeout=START_TIMEOUT_SECONDS)
             client.register_plugin(orders.Prepare())
         return client
@@ -91,25 +96,25 @@ class DaskEngine:
     @property
     def slots(self) -> int:
         """Number of local processes, or of threads of the remote workers; 0 without a connection."""
-        if self._client.status != "running":
+        if self.client.status != "running":
             return 0
-        if self._cluster is None:
-            return sum(self._client.nthreads().values())
+        if self.cluster is None:
+            return sum(self.client.nthreads().values())
         if self._is_check_due():
-            self._replace_lost(self._cluster)
+            self._replace_lost(self.cluster)
         return self._local
 
     def take(self, held_slots: int) -> bool:
         """See `Engine`."""
-        if self._cluster is not None:
+        if self.cluster is not None:
             return held_slots < self.slots
-        if self._client.status in ("closing", "closed"):
+        if self.client.status in ("closing", "closed"):
             self._reconnect()
         return self.slots > 0 and self._hold(held_slots, wants_more=True)
 
     def hold(self, held_slots: int) -> None:
         """See `Engine`."""
-        if self._cluster is None and self._client.status == "running":
+        if self.cluster is None and self.client.status == "running":
             self._hold(held_slots, wants_more=False)
 
     def _hold(self, held_slots: int, wants_more: bool) -> bool:
@@ -118,25 +123,25 @@ class DaskEngine:
         After a pause or a restart of the scheduler, Dask's client may run without being registered there. No end of an
         attempt would reach it. When it closes, its attempts end as lost.
         """
-        gets_more = self._client.run_on_scheduler(orders.hold, self._client.id, held_slots, wants_more)
+        gets_more = self.client.run_on_scheduler(orders.hold, self.client.id, held_slots, wants_more)
         if gets_more is None:
             with suppress(OSError, TimeoutError):
-                self._client.close(timeout=GRACE_SECONDS)
+                self.client.close(timeout=GRACE_SECONDS)
         return bool(gets_more)
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Start an attempt on a free worker."""
         key = f"{job_id}-{attempt}"
-        if attempt > 1 and self._cluster is None:  # the previous attempt may still run for a dead server
-            _ask(self._client, f"{job_id}-{attempt - 1}")
-        future = self._client.submit(orders.attempt, payload, key, key=key, pure=False, retries=0)
-        return _DaskHandle(self._client, future, key)
+        if attempt > 1 and self.cluster is None:  # the previous attempt may still run for a dead server
+            _ask(self.client, f"{job_id}-{attempt - 1}")
+        future = self.client.submit(orders.attempt, payload, key, key=key, pure=False, retries=0)
+        return _DaskHandle(self.client, future, key)
 
     def _reconnect(self) -> None:
         """Replace a client that has given up its scheduler, at most once per check interval."""
         if self._is_check_due():
             with suppress(OSError, TimeoutError):
-                self._client = self._connected(GRACE_SECONDS)
+                self.client = self._connected(GRACE_SECONDS)
 
     def _is_check_due(self) -> bool:
         """Return whether the check interval has passed, and begin another one if so."""
@@ -148,7 +153,7 @@ class DaskEngine:
 
     def close(self) -> None:
         """Close the client and an embedded cluster. Parts that do not end in time end with this process."""
-        for part, patience in ((self._client, 5), (self._cluster, 10)):
+        for part, patience in ((self.client, 5), (self.cluster, 10)):
             try:
                 if part is not None:
                     part.close(timeout=patience)
@@ -164,7 +169,7 @@ class DaskEngine:
         `scale` starts another.
         """
         loop = cluster.loop
-        connected = self._client.nthreads()
+        connected = self.client.nthreads()
         now = time.monotonic()
         if loop is None or len(connected) >= self._local:
             self._complete_at = now

@@ -36,7 +36,7 @@ _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 15.0, 600.0  # pauses of a job whose
 
 
 @dataclass(slots=True)
-class _Running:
+class RunningAttempt:
     """An attempt on the engine.
 
     Parameters
@@ -81,6 +81,10 @@ class Dispatcher:
     dead_holders : returns holders that are known to be dead, each one once
     job_ended : called after each reported end with the state and the seconds from the submission, a point of the grid
     job_changed : called after each reported end with the job's id
+
+    Attributes
+    ----------
+    running : attempts on the engine, including those whose claim is lost
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class Dispatcher:
         self._limits = Limits.running(settings)
         self._clock = database.clock
         self._holder = Holder(self._clock, settings.lease_seconds)
-        self._running: list[_Running] = []
+        self.running: list[RunningAttempt] = []
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._is_leaving = threading.Event()
@@ -143,7 +147,7 @@ class Dispatcher:
 
     def _loop(self) -> None:
         while not self._is_leaving.is_set() and not (
-            self._stopping.is_set() and not any(r.is_ours for r in self._running)
+            self._stopping.is_set() and not any(r.is_ours for r in self.running)
         ):
             self._woken.clear()
             wait = _POLL_INTERVAL_SECONDS
@@ -160,7 +164,7 @@ class Dispatcher:
     def step(self) -> float:
         """Store ended attempts, report ends that are due, claim jobs; return the seconds until the next step."""
         soon = _POLL_INTERVAL_SECONDS
-        if self._running or not attempts.is_idle(self._database):
+        if self.running or not attempts.is_idle(self._database):
             for holder in self._dead_holders():
                 attempts.bury(self._database, holder)
             self._check_running()
@@ -169,7 +173,7 @@ class Dispatcher:
             self._notice_losses()
             while self._has_room() and self._claim():
                 pass
-            self._engine.hold(len(self._running))
+            self._engine.hold(len(self.running))
         self._sweep()
         return max(
             0.0,
@@ -177,20 +181,20 @@ class Dispatcher:
                 _POLL_INTERVAL_SECONDS,
                 soon,
                 self._settings.renew_seconds,
-                *(r.next_check - self._clock.ticks() for r in self._running),
+                *(r.next_check - self._clock.ticks() for r in self.running),
             ),
         )
 
     def _has_room(self) -> bool:
         may_claim = not self._stopping.is_set() and self._settings.has_room
-        return may_claim and self._engine.take(len(self._running))
+        return may_claim and self._engine.take(len(self.running))
 
     def leave(self) -> None:
         """Store attempts that have ended, and give the others back without counting them as lost."""
-        for running in [r for r in self._running if r.is_ours and r.poll()]:
+        for running in [r for r in self.running if r.is_ours and r.poll()]:
             self._finish(running, self._clock.ticks())
-        attempts.leave(self._database, self._holder, [r.claim for r in self._running if r.is_ours])
-        self._running.clear()
+        attempts.leave(self._database, self._holder, [r.claim for r in self.running if r.is_ours])
+        self.running.clear()
 
     def _check_running(self) -> None:
         """Store outcomes at points of the grid; lost workers and full disks, which do not depend on the data, at once.
@@ -198,7 +202,7 @@ class Dispatcher:
         The time at which a worker hands an attempt back shows how long a step took. It is therefore stored at a point
         of the grid as well. If the database does not answer, the next step tries again.
         """
-        for running in list(self._running):
+        for running in list(self.running):
             outcome = running.poll()
             now = self._clock.ticks()
             if outcome is not None and outcome.kind in ("vanished", "full"):
@@ -208,7 +212,7 @@ class Dispatcher:
             elif running.next_check <= now:
                 running.schedule_check(now)
 
-    def _finish(self, running: _Running, at: float) -> None:
+    def _finish(self, running: RunningAttempt, at: float) -> None:
         claim, outcome = running.claim, running.poll()
         assert outcome is not None
         if outcome.kind == "damaged":
@@ -223,7 +227,7 @@ class Dispatcher:
             self._resting[claim.id] = (at + pause, pause)
         else:
             self._resting.pop(claim.id, None)
-        self._running.remove(running)
+        self.running.remove(running)
         shutil.rmtree(running.scratch, ignore_errors=True)
 
     def _report_ends(self) -> float:
@@ -248,7 +252,7 @@ class Dispatcher:
         now = self._clock.ticks()
         self._resting = {job: rest for job, rest in self._resting.items() if now < rest[0] + _LAST_RETRY_SECONDS}
         if self._is_unsure:
-            attempts.disown(self._database, self._holder, [r.claim for r in self._running])
+            attempts.disown(self._database, self._holder, [r.claim for r in self.running])
         self._is_unsure = True
         claim = attempts.claim(self._database, self._holder, self.without_room(), self._limits)
         if claim is None:
@@ -264,9 +268,9 @@ class Dispatcher:
             attempts.end(self._database, claim, attempts.VANISHED, now)
             self._is_unsure = False
             return False
-        running = _Running(claim, handle, scratch, now, claim.job.forecast)
+        running = RunningAttempt(claim, handle, scratch, now, claim.job.forecast)
         running.schedule_check(now)
-        self._running.append(running)
+        self.running.append(running)
         self._is_unsure = False
         self._heartbeat_at = now
         return True
@@ -274,14 +278,14 @@ class Dispatcher:
     def _send_heartbeat(self, has_unreported: bool) -> None:
         """Send a heartbeat every `renew_seconds` while attempts are held or ends of this boot are not yet reported."""
         now = self._clock.ticks()
-        is_needed = has_unreported or any(r.is_ours for r in self._running)
+        is_needed = has_unreported or any(r.is_ours for r in self.running)
         if is_needed and now - self._heartbeat_at >= self._settings.renew_seconds:
             attempts.beat(self._database, self._holder)
             self._heartbeat_at = now
 
     def _notice_losses(self) -> None:
         """Stop attempts that were cancelled or claimed elsewhere; a new grid for the slot begins now."""
-        ours = [r for r in self._running if r.is_ours]
+        ours = [r for r in self.running if r.is_ours]
         lost = attempts.lost(self._database, [r.claim for r in ours])
         for running in (r for r in ours if r.claim in lost):
             _log_attempt(running.claim, "attempt_abandoned")

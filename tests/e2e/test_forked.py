@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,35 +12,46 @@ import psutil
 import pytest
 
 import solvers.compiled  # noqa: F401, here, and not in each fork anew
-from app.calculation.calculators import ForkedCalculators
+from app.calculation.calculators import CalculatingProcess, ForkedCalculators
 from app.jobs import service
 from app.worker import forked
 from app.worker.engine import FAILED
 from app.worker.forked import ForkedAttempt, ForkedEngine
-from tests.support.insides import begun_process
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, Running
 
 ROOT = Path(__file__).parents[2]
 
 
-def _child(running: Running[ForkedEngine]) -> psutil.Process:
-    """Return the child that runs the attempt, as soon as it exists."""
-    [child] = until(lambda: psutil.Process(begun_process(running.engine).pid).children())
-    return child
-
-
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running[ForkedEngine]]:
+def forker() -> Iterator[CalculatingProcess]:
+    """The process that forks a child for each attempt."""
     forker = forked.begin()
-    running = Running(tmp_path / "home", ForkedEngine(forker))
-    yield running
-    running.stop()
+    yield forker
     forker.end()
     forker.end()  # a second call has no effect
 
 
-def test_a_job_is_run_to_its_end_and_each_attempt_has_its_own_noise(running: Running[ForkedEngine]) -> None:
+@pytest.fixture
+def running(tmp_path: Path, forker: CalculatingProcess) -> Iterator[Running[ForkedEngine]]:
+    running = Running(tmp_path / "home", ForkedEngine(forker))
+    yield running
+    running.stop()
+
+
+def _children(forker: CalculatingProcess) -> list[psutil.Process]:
+    return psutil.Process(forker.process.pid).children()
+
+
+def _child(forker: CalculatingProcess) -> psutil.Process:
+    """Return the child that runs the attempt, as soon as it exists."""
+    [child] = until(lambda: _children(forker))
+    return child
+
+
+def test_a_job_is_run_to_its_end_and_each_attempt_has_its_own_noise(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
     """A fork copies its parent's memory, but two attempts of one job must not share random draws."""
     jobs = [running.finished(running.submit(**SHORT)) for _ in range(2)]
     assert [job.state for job in jobs] == ["done", "done"]
@@ -50,31 +60,37 @@ def test_a_job_is_run_to_its_end_and_each_attempt_has_its_own_noise(running: Run
     ]
     assert models[0]["coefficients"] != models[1]["coefficients"]
     assert not list((running.world.settings.home / "scratch").glob("job_*"))
-    until(lambda: not psutil.Process(begun_process(running.engine).pid).children())
+    until(lambda: not _children(forker))
 
 
-def test_a_killed_child_costs_an_attempt_and_the_second_time_the_job_is_lost(running: Running[ForkedEngine]) -> None:
-    job, first = running.submit(**LONG), _child(running)
+def test_a_killed_child_costs_an_attempt_and_the_second_time_the_job_is_lost(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
+    job, first = running.submit(**LONG), _child(forker)
     first.kill()
     until(lambda: running.world.job(job).attempt == 2)
-    until(lambda: _child(running) != first)
-    _child(running).kill()
+    until(lambda: _child(forker) != first)
+    _child(forker).kill()
     job_view = running.finished(job)
     assert (job_view.state, job_view.error, job_view.attempt) == ("failed", "worker_lost", 2)
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_a_cancelled_job_ends_its_child_and_frees_the_slot(running: Running[ForkedEngine]) -> None:
-    job, child = running.submit(**LONG), _child(running)
+def test_a_cancelled_job_ends_its_child_and_frees_the_slot(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
+    job, child = running.submit(**LONG), _child(forker)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
     until(lambda: not child.is_running())
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_a_killed_process_fails_its_jobs_and_nothing_hangs(running: Running[ForkedEngine]) -> None:
-    os.kill(begun_process(running.engine).pid, signal.SIGKILL)
-    begun_process(running.engine).wait()
+def test_a_killed_process_fails_its_jobs_and_nothing_hangs(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
+    forker.process.kill()
+    forker.process.wait()
     job_view = running.finished(running.submit(**SHORT))
     assert (job_view.state, job_view.error) == ("failed", "worker_lost")
 
@@ -98,13 +114,9 @@ def test_a_truncated_output_is_a_lost_child() -> None:
         assert attempt.result().kind == kind
 
 
-def test_an_invalid_job_is_reported_in_one_word() -> None:
-    forker = forked.begin()
-    try:
-        assert result_kind(ForkedEngine(forker), "{}") == "raised"
-        assert result_kind(ForkedEngine(forker), "not JSON") == "raised"
-    finally:
-        forker.end()
+def test_an_invalid_job_is_reported_in_one_word(forker: CalculatingProcess) -> None:
+    assert result_kind(ForkedEngine(forker), "{}") == "raised"
+    assert result_kind(ForkedEngine(forker), "not JSON") == "raised"
 
 
 def test_prices_come_from_the_same_process() -> None:
@@ -116,7 +128,7 @@ def test_prices_come_from_the_same_process() -> None:
 
 
 SCRIPT = """
-import json, os, sys, threading
+import json, os, sys, threading, time
 from app.worker import forked
 from app.worker.engine import FAILED
 
@@ -133,7 +145,8 @@ else:
 process = forked.begin()
 assert process.channel.recv(1) == forked.WARM
 attempt = forked.ForkedEngine(process).submit("job_1", 1, "{}")
-attempt._thread.join()
+while not attempt.done():
+    time.sleep(0.01)
 print(type(process.process).__name__, attempt.result().output or attempt.result().kind)
 process.end()
 """

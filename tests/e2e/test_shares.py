@@ -28,7 +28,6 @@ from solvers.bounds import GROUP
 from solvers.data_access.partitioned import LocalPartitions, Partitioned
 from solvers.solve import run
 from tests.support import objects
-from tests.support.insides import dask_client
 from tests.support.patience import PATIENCE, until
 from tests.support.running import TIMES
 from tests.support.seeded import SeededBits
@@ -87,9 +86,9 @@ def solved(case: Case, data: Partitioned, on_answer: Any = None) -> Any:
 
 
 def test_a_killed_worker_changes_neither_answer_nor_transcript(case: Case, tmp_path: Path) -> None:
-    until(lambda: len(dask_client(case.engine).nthreads()) == 2)
+    until(lambda: len(case.engine.client.nthreads()) == 2)
     w, transcript, _ = solved(case, whole(case, tmp_path))
-    client, killed = dask_client(case.engine), list[int]()
+    client, killed = case.engine.client, list[int]()
     shares = Shares(client, case.payload, 3)
     data = Partitioned(Payload.model_validate_json(case.payload).spec.problem, shares)
 
@@ -107,7 +106,7 @@ def test_a_killed_worker_changes_neither_answer_nor_transcript(case: Case, tmp_p
 
 def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> None:
     engine, world = case.engine, case.world
-    until(lambda: engine.slots == 2 and len(dask_client(engine).nthreads()) == 2)
+    until(lambda: engine.slots == 2 and len(engine.client.nthreads()) == 2)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
     try:
@@ -115,7 +114,7 @@ def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> Non
 
         def sharing(job: str) -> list[str]:
             """Return the workers that have opened a share and do not run the attempt itself."""
-            running, keys_by_worker = dask_client(engine).processing(), dask_client(engine).has_what()
+            running, keys_by_worker = engine.client.processing(), engine.client.has_what()
             attempt_workers = [address for address, keys in running.items() if f"{job}-1" in keys]
             sharing_workers = [
                 address
@@ -135,12 +134,12 @@ def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> Non
             return [job, *sharers] if (sharers := sharing(job)) else []
 
         job, victim, *_ = until(shared)
-        os.kill(dask_client(engine).run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
+        os.kill(engine.client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
         until(lambda: is_over(job))
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
         world.check()
         # No result stays in memory.
-        until(lambda: not [key for keys in dask_client(engine).has_what().values() for key in keys])
+        until(lambda: not [key for keys in engine.client.has_what().values() for key in keys])
     finally:
         dispatcher.stop()
 
@@ -152,7 +151,7 @@ def test_an_error_of_a_share_is_reported_in_one_word(case: Case) -> None:
     unreachable = json.loads(case.payload)
     unreachable["partitions"]["place"] = "file:///dev/null"
     for payload, word in ((document, DAMAGED), (unreachable, UNREACHABLE), ({"spec": 1}, FAILED)):
-        shares = Shares(dask_client(case.engine), json.dumps(payload), 3)
+        shares = Shares(case.engine.client, json.dumps(payload), 3)
         data = Partitioned(Payload.model_validate_json(case.payload).spec.problem, shares)
         with pytest.raises(SumFailed) as failure:
             solved(case, data)

@@ -27,7 +27,6 @@ from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import FAILED, Handle
 from app.worker.orders import Slots
-from tests.support.insides import attempts_of, dask_client
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, TIMES, Running
 from tests.support.server import Server
@@ -51,17 +50,17 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
 
 def _is_complete(engine: DaskEngine) -> bool:
     """Return whether both workers run. Reading `slots` replaces a worker that was given up."""
-    return engine.slots == 2 and len(dask_client(engine).nthreads()) == 2
+    return engine.slots == 2 and len(engine.client.nthreads()) == 2
 
 
 def _process_ids(engine: DaskEngine) -> list[int]:
     """Return the process ids of the workers that answer."""
-    return list(dask_client(engine).run(os.getpid, on_error="ignore").values())
+    return list(engine.client.run(os.getpid, on_error="ignore").values())
 
 
 def _worker_of(running: Running[DaskEngine], job: str) -> int:
     """Wait until a process runs the job's attempt, and return its id."""
-    client = dask_client(running.engine)
+    client = running.engine.client
 
     def where() -> list[str]:
         key = f"{job}-{running.world.job(job).attempt}"
@@ -102,11 +101,11 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskE
 
     def is_at_rest() -> bool:
         """Return whether both workers wake rarely. A worker that stops does not answer."""
-        rates = dask_client(engine).run(_wakes, on_error="ignore") if engine.slots == 2 else {}
+        rates = engine.client.run(_wakes, on_error="ignore") if engine.slots == 2 else {}
         return len(rates) == 2 and all(wakes < 2 for wakes in rates.values())
 
     until(is_at_rest)
-    cluster = engine._cluster
+    cluster = engine.cluster
     assert cluster is not None
     until(lambda: sum(map(_wakes, (cluster.scheduler, *cluster.workers.values()))) < 12)
 
@@ -123,7 +122,7 @@ def test_a_cancelled_job_stops_and_frees_its_slot(
     monkeypatch.setattr(engines, "GRACE_SECONDS", PATIENCE)  # on a busy machine five seconds may be too few to stop in
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
-    [attempt] = attempts_of(running.dispatcher)
+    [attempt] = running.dispatcher.running
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
     until(attempt.handle.done)
@@ -145,7 +144,7 @@ def test_an_attempt_that_does_not_stop_loses_its_worker(
         os.kill(worker, signal.SIGSTOP)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
-    until(lambda: attempts_of(running.dispatcher) == [])
+    until(lambda: running.dispatcher.running == [])
     until(lambda: _is_complete(running.engine))
     until(lambda: worker not in until(lambda: _process_ids(running.engine)))
     assert running.finished(running.submit(**SHORT)).state == "done"
@@ -162,30 +161,30 @@ def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:
         raw = Path("/proc/self/environ").read_bytes().split(b"\0")
         return [*os.environ, *(entry.split(b"=")[0].decode() for entry in raw if b"TOKEN" in entry)]
 
-    for names_found in dask_client(engine).run(names).values():
+    for names_found in engine.client.run(names).values():
         assert not [name for name in names_found if name.startswith("PURSE_")]
         assert "OMP_NUM_THREADS" in names_found
 
 
 def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:
     needed = {"solvers.solve", "solvers.compiled", "randomgen"}
-    assert all(dask_client(engine).run(lambda: needed <= sys.modules.keys()).values())
+    assert all(engine.client.run(lambda: needed <= sys.modules.keys()).values())
 
 
 def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Previously a busy machine waited for minutes for a worker that never started."""
     until(lambda: _is_complete(engine))
-    cluster = engine._cluster
+    cluster = engine.cluster
     assert cluster is not None
     nanny = next(iter(cluster.workers.values()))
     assert nanny.process is not None
     nanny.process.on_exit = lambda _code: None  # it does not hear that its worker has ended
     os.kill(nanny.pid, signal.SIGKILL)
-    until(lambda: len(dask_client(engine).nthreads()) == 1)
+    until(lambda: len(engine.client.nthreads()) == 1)
     monkeypatch.setattr(engines, "CHECK_INTERVAL_SECONDS", 0.0)
     assert engine.slots == 2
     time.sleep(0.5)
-    assert len(dask_client(engine).nthreads()) == 1
+    assert len(engine.client.nthreads()) == 1
     with monkeypatch.context() as soon:
         soon.setattr(engines, "START_TIMEOUT_SECONDS", 0.1)
         assert engine.slots == 2
@@ -206,7 +205,7 @@ class Stuck:
 
 def test_an_engine_that_does_not_close_in_time_fails_no_shutdown(caplog: pytest.LogCaptureFixture) -> None:
     engine, client, cluster = DaskEngine.__new__(DaskEngine), Stuck(), Stuck()
-    engine._client, engine._cluster = client, cluster  # type: ignore[assignment]
+    engine.client, engine.cluster = client, cluster  # type: ignore[assignment]
     engine.close()
     assert (client.patience, cluster.patience) == ([5], [10])
     assert "engine_not_closed TimeoutError" in caplog.text
@@ -237,7 +236,8 @@ def test_threads_that_wait_for_one_attempt_get_the_same_result(engine: DaskEngin
 
 
 def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
-    address = str(dask_client(engine).scheduler.address)
+    assert engine.cluster is not None
+    address = engine.cluster.scheduler_address
     assert address.startswith("tls://127.0.0.1:")
     host, port = address.removeprefix("tls://").split(":")
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -284,20 +284,20 @@ def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
             dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
             dispatcher.step()
             assert cluster.scheduler.allowed_failures == 0
-            [running] = attempts_of(dispatcher)
+            [running] = dispatcher.running
             until(running.handle.done)
             assert world.job(job).state == "running"
             world.clock.pass_(1000.0)
             dispatcher.step()
             assert world.job(job).state == "done"
             world.check()
-            forgotten = dask_client(engine)
+            forgotten = engine.client
             forgotten.run_on_scheduler(_forget, forgotten.id)
             assert forgotten.status == "running", "Dask does not notice it"
             assert not engine.take(0)
             until(lambda: engine.take(0))
-            assert dask_client(engine) is not forgotten
-            dask_client(engine).run_on_scheduler(_forget)
+            assert engine.client is not forgotten
+            engine.client.run_on_scheduler(_forget)
             assert engine.take(0), "the plugin is added again"
         finally:
             engine.close()

@@ -20,9 +20,10 @@ from accounting.noise.batches import poisson_rows
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.bounds import Scores
-from solvers.data_access import inputs
+from solvers.data_access import allocated, inputs
 from solvers.data_access.allocated import AllocatedOracle
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, Slots, listed
+from solvers.data_access.sums import gradient_sum
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
 from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
@@ -135,14 +136,12 @@ def slot_sums() -> NDArray[np.float64]:
 
 def test_mutant_division_by_the_slot_s_own_size_is_caught() -> None:
     """The printed mini-batch form: a record alone in its slot would be the whole answer, twice b's share here."""
-    original = AllocatedOracle._slot
 
-    def over_own_size(oracle: AllocatedOracle, planned: PlannedQuery) -> Any:
-        rows, _ = original(oracle, planned)
-        return rows, float(max(len(rows), 1))
+    def over_own_size(data: Data, slot: Slots, w: Vector) -> Vector:
+        return gradient_sum(data, slot, w) * 2 / max(len(listed(slot)), 1)
 
     assert slot_sums().max() == pytest.approx(1 / 2, rel=1e-3)
-    with mutated(AllocatedOracle, "_slot", over_own_size):
+    with mutated(allocated, "gradient_sum", over_own_size):
         assert slot_sums().max() > 0.9
 
 

@@ -6,6 +6,7 @@ solver visits: the clipped residual at y = +1 and y = -1. Runs use a seeded sour
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,8 +24,9 @@ from solvers.audit.attack import excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.audit.gradients import GradientAttacker
 from solvers.audit.neighbors import Row
-from solvers.data_access import inputs
-from solvers.data_access.data import Data
+from solvers.data_access import inputs, sampled
+from solvers.data_access.data import Data, Slots, listed
+from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.losses import Softmax, Squared
@@ -34,10 +36,9 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.methods.run import FullBatchRun, SampledRun
 from solvers.potentials import HalfSquaredL2
-from solvers.problem import Problem
+from solvers.problem import Problem, Vector
 from tests.support.audit import Attack, beyond, seeded_attack, violates
 from tests.support.audit import seeded_scores as scores
-from tests.support.insides import data_of
 from tests.support.mutants import half_noise, mutated
 from tests.support.seeded import SeededBits
 
@@ -179,14 +180,20 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
 
 def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
     """Algorithm 3 as printed: noise in the z-step alone, and y, which is released, from the exact gradient."""
-    exact: SampledOracle = oracle._oracle
     steps, step = method.steps, method.step
+    exact, answer = [], Meter.answer
+
+    def heard(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        exact.append(value)
+        return answer(meter, planned, value, bound)
+
     y = z = problem.start
     for k in range(steps):
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
-        noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * gradient_sum(data_of(exact), slice(0, problem.n), x) / problem.n, step)
+        with patch.object(Meter, "answer", heard):
+            noisy = oracle.gradient("gradient", x)
+        y = problem.prox(x - step * exact[-1], step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 
@@ -226,14 +233,12 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
     """The printed mini-batch form divides by the random number of records: a record alone is then the whole answer."""
-    original = SampledOracle._batch
 
-    def over_own_size(self: SampledOracle, query: PlannedQuery) -> Any:
-        batch, _ = original(self, query)
-        return batch, float(max(len(batch), 1))
+    def over_own_size(data: Data, batch: Slots, w: Vector) -> Vector:
+        return gradient_sum(data, batch, w) * 8 / max(len(listed(batch)), 1)
 
     assert _farthest() == pytest.approx(1 / 8, rel=1e-3)
-    with mutated(SampledOracle, "_batch", over_own_size):
+    with mutated(sampled, "gradient_sum", over_own_size):
         assert _farthest() > 1.5 / 8
 
 

@@ -17,6 +17,7 @@ from accounting import Privacy
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
+from solvers import moment_bounds
 from solvers import plan as plan_of
 from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
@@ -255,7 +256,9 @@ def test_a_result_with_an_exact_value_is_detected(which: int) -> None:
 def test_each_answer_to_one_request_is_scored() -> None:
     attacker, means = _attacked_by(0, sources(3)(0))
     answers = attacker.both("target_mean", "target_spread")
-    stds = attacker._first.noise_stds
+    bound = moment_bounds.of_means(CODED, 1.0, 1.0)
+    planned = (attacker.planned(query) for query in ("target_mean", "target_spread"))
+    stds = (query.mechanism.std(query.noise_multiplier, bound, 1) for query in planned)
     scores = [
         (answer - means.mean()) * (means[0] - means[1]) / std**2 for answer, std in zip(answers, stds, strict=True)
     ]

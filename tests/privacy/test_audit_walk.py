@@ -5,16 +5,21 @@ from the anchor and `dp_svrg_walk_centred` near it, and catches half the noise. 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Plan
 from solvers import plan
-from solvers.audit import CASES
+from solvers.audit import CASES, attack
 from solvers.audit.cases import Case
 from solvers.audit.gradients import GradientAttacker
+from solvers.audit.neighbors import Row
 from solvers.data_access import walk
-from solvers.problem import Vector
+from solvers.oracles import Sampled
+from solvers.problem import Problem
 from tests.support.audit import beyond, seeded_attack, violates
 from tests.support.mutants import mutated
 
@@ -45,7 +50,7 @@ def test_the_audit_attacks_whole_walks(monkeypatch: pytest.MonkeyPatch) -> None:
         seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, other_rows=case.other_rows)(2)
 
 
-def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
+def half_bound(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
     return lambda problem: (factors(problem)[0] / 2, factors(problem)[1] / 2)
 
 
@@ -55,12 +60,17 @@ def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[flo
     ids=["gradients", "centred changes"],
 )
 def test_mutant_half_the_bound_in_the_walk_is_caught(name: str, factors: str) -> None:
-    sampled = GradientAttacker._sampled
+    """The attacker knows the mutant: sampled answers have half the planned noise."""
 
-    def knowing(
-        attacker: GradientAttacker, query: str, answers: Vector, terms: Vector, bounds: Vector, means: Vector
-    ) -> float:
-        return sampled(attacker, query, answers, terms, bounds / 2, means)
+    def knowing(oracle: Sampled, problem: Problem, plan: Plan, *rows: Row) -> GradientAttacker:
+        queries = (
+            replace(q, noise_multiplier=q.noise_multiplier / 2) if isinstance(q.mechanism, PoissonGaussian) else q
+            for q in plan.queries
+        )
+        return GradientAttacker(oracle, problem, Plan(tuple(queries), plan.relation), *rows)
 
-    with mutated(walk, factors, half(getattr(walk, factors))), mutated(GradientAttacker, "_sampled", knowing):
+    with (
+        mutated(walk, factors, half_bound(getattr(walk, factors))),
+        mutated(attack, "GradientAttacker", knowing),
+    ):
         assert is_caught(name)

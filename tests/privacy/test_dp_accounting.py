@@ -29,7 +29,8 @@ def test_factor_two_between_its_accountants() -> None:
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     event = dp_accounting.GaussianDpEvent(1.0)
     renyi = rdp.RdpAccountant(orders=[2.0], neighboring_relation=relation).compose(event)
-    assert renyi._rdp[0] == pytest.approx(1.0)
+    # At a = 2 and an RDP of 1, epsilon is 1 + ln((a - 1) / a) - ln(a delta) / (a - 1).
+    assert renyi.get_epsilon(1e-6) == pytest.approx(1.0 + math.log(1 / 2) - math.log(2e-6))
     assert pld.PLDAccountant(relation).compose(event).get_epsilon(1e-6) == pytest.approx(10.997, abs=1e-3)
 
 

@@ -5,8 +5,10 @@ y = +1 and y = -1 move its mean as far as any record may at every step: the boun
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,14 +21,17 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import LastIterate
 from accounting.mechanisms.mechanism import Curves
 from accounting.noise.lattice import Lattice
-from accounting.plan import Plan
+from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.audit.bounds import mu_lower_bound
 from solvers.bounds import gradient_bound
 from solvers.data_access import inputs
 from solvers.data_access import last_iterate as hidden
+from solvers.data_access.data import Data
+from solvers.data_access.last_iterate import pulled_back
+from solvers.data_access.meter import Meter
 from solvers.data_access.oracles import DataOracles
-from solvers.data_access.sums import gradient_sum
+from solvers.data_access.sums import mean_gradient
 from solvers.domains import LinfBall
 from solvers.hidden_steps import contraction, step_bound
 from solvers.losses import HuberHinge
@@ -34,7 +39,6 @@ from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from tests.support.audit import Attack, source, violates
-from tests.support.insides import data_of, meter_of, problem_of
 from tests.support.mutants import half_noise, mutated
 
 PROMISE = Privacy(20.0, 1e-5)  # mu* = 3.4, where 1,500 runs tell mu to a fifth
@@ -44,6 +48,7 @@ SLOW = Problem(HuberHinge(1 / 16), L2(4.0), n=40, d=2, row_norm=1.0)  # c = 4/5,
 HALF = Problem(HuberHinge(1 / 16), L2(16.0), n=40, d=2, row_norm=1.0)  # c = 1/2, T_eff near 3
 FAST = Problem(HuberHinge(1 / 16), L2(144.0), n=40, d=2, row_norm=1.0)  # c = 1/10, T_eff near 11/9
 
+last_iterate, perturbed = hidden.HiddenStepsOracle.last_iterate, Meter.perturb
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -148,14 +153,16 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
 
 def _with_previous_iterate(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
     """Return the last iterate, with the previous iterate in its unused second coordinate."""
-    data, meter = data_of(oracle), meter_of(oracle)
-    problem: Problem = problem_of(oracle)
-    planned = meter.take(query, LastIterate)
-    w = previous = problem.start
-    for _ in range(steps):
-        m = w - step * gradient_sum(data, slice(0, problem.n), w) / problem.n
-        previous, w = w, problem.prox(meter.perturb(planned, m, step_bound(problem, step)), step)
-    return np.array([w[0], previous[0]])
+    iterates: list[Vector] = []
+
+    def noted(y: Vector, limit: float) -> Vector:
+        iterates.append(FAST.prox(pulled_back(y, limit), step))
+        return pulled_back(y, limit)
+
+    with patch.object(hidden, "pulled_back", noted):
+        w = last_iterate(oracle, query, steps, step)
+    assert np.array_equal(w, iterates[-1])
+    return np.array([w[0], iterates[-2][0]])
 
 
 def test_mutant_an_extra_iterate_released_is_caught() -> None:
@@ -208,15 +215,20 @@ def _last_side(w: float, radius: float, spacing: float) -> int:
     return 0
 
 
-def _rounded_gradients(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
-    """T6 claimed for gradients rounded to a lattice: the form without a proof."""
-    data, meter = data_of(oracle), meter_of(oracle)
-    problem: Problem = problem_of(oracle)
-    w, planned = problem.start, meter.take(query, LastIterate)
-    for _ in range(steps):
-        exact = gradient_sum(data, slice(0, problem.n), w) / problem.n
-        w = problem.prox(w - step * meter.perturb(planned, exact, gradient_bound(problem)), step)
-    return w
+@contextmanager
+def rounded_gradients() -> Iterator[None]:
+    """Round gradients to a lattice, and not iterates: the form for which T6 is not proven."""
+    exact: list[Vector] = []
+
+    def zeros(data: Data, w: Vector) -> Vector:
+        exact.append(mean_gradient(data, w))
+        return np.zeros_like(w)
+
+    def perturb(meter: Meter, planned: PlannedQuery, w: Vector, _bound: float) -> Vector:
+        return w - STEP * perturbed(meter, planned, exact[-1], gradient_bound(HALF))
+
+    with mutated(hidden, "mean_gradient", zeros), mutated(Meter, "perturb", perturb):
+        yield
 
 
 def test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path() -> None:
@@ -228,7 +240,7 @@ def test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path() -> None:
     assert 100 < len(inside) < 300
     assert all(float(2 * w / spacing).is_integer() for w in inside)
     assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3
-    with mutated(hidden.HiddenStepsOracle, "last_iterate", _rounded_gradients):
+    with rounded_gradients():
         leaky = np.concatenate(attacked(boxed, plan, STEPS, first)(150))
     inside = leaky[np.abs(leaky) < radius]
     assert np.mean([float(2 * w / spacing).is_integer() for w in inside]) < 0.5
@@ -243,6 +255,6 @@ def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
         return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
 
     assert not is_caught(boxed, STEPS, 500, attack, MILD)
-    with mutated(hidden.HiddenStepsOracle, "last_iterate", _rounded_gradients):
+    with rounded_gradients():
         assert is_caught(boxed, STEPS, 500, attack, MILD)
         assert not is_caught(boxed, STEPS, 500, first, MILD)  # its value alone, without the low bits, tells no more

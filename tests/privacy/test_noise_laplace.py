@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting.errors import OutOfRange
-from accounting.noise.source import _LAPLACE, Noise
+from accounting.noise.source import Noise
 from tests.support.seeded import ScriptedBits, SeededBits
 
 SCALE = 2.0**24 * 1.37
@@ -93,14 +93,16 @@ def test_the_fast_path_agrees_with_fifty_digits() -> None:
             assert abs(fast) == mpmath.nint(cell(int(zeros[j]), int(mantissa[j])))
 
 
-def decided(bits: ScriptedBits | SeededBits, zeros: int, numerator: int) -> float:
-    """Return the exact decision of one positive draw at SCALE."""
-    return Noise(bits)._decide(_LAPLACE, zeros, numerator & _MANTISSA, SCALE)
+def positive_draw(zeros: int, numerator: int, *further_words: int) -> float:
+    """Return the positive draw of a cell of tail probability, which these words narrow down if they are read."""
+    assert zeros < 11
+    word = (1 << zeros) | ((numerator & _MANTISSA) << 11)
+    return float(Noise(ScriptedBits([word, *further_words])).rounded_laplace(1, SCALE)[0])
 
 
 def test_the_exact_decision_near_boundaries() -> None:
     """At a cell boundary h the draw is below h for U just above P(Y > h) and above h for U just below it."""
-    checked = 0
+    checked = straddling = 0
     for place in (0, 1, 3, 1000, 123_456_789):
         with mpmath.workdps(60):
             tail = mpmath.exp(-(mpmath.mpf(place) + 0.5) / mpmath.mpf(SCALE)) / 2
@@ -110,32 +112,32 @@ def test_the_exact_decision_near_boundaries() -> None:
             fraction = mpmath.ldexp(scaled - below, 64)
         for numerator, expected in ((below - 1, place + 1), (below + 1, place)):
             if (1 << 52) <= numerator < (1 << 53):
-                assert decided(SeededBits(0), zeros, numerator) == expected
+                assert positive_draw(zeros, numerator) == expected
                 checked += 1
         if 2 < fraction < 2**64 - 2:
-            assert decided(ScriptedBits([0]), zeros, below) == place + 1
-            assert decided(ScriptedBits([(1 << 64) - 1]), zeros, below) == place
-    assert checked >= 8
+            assert positive_draw(zeros, below, 0) == place + 1
+            assert positive_draw(zeros, below, 2**64 - 1) == place
+            straddling += 1
+    assert (checked >= 8, straddling) == (True, 5)
 
 
-def test_undecided_draws_use_the_exact_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draw whose cell of u straddles a boundary of the lattice calls the exact decision; most draws do not."""
-    mantissas: list[int] = []
-    original = Noise._decide
+def test_few_draws_need_the_exact_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a draw whose cell of u straddles a boundary of the lattice is decided by exact arithmetic."""
+    precisions: list[int] = []
+    workprec = mpmath.MPContext.workprec
 
-    def watched(self: Noise, law: object, zeros: int, mantissa: int, scale: float) -> float:
-        mantissas.append(mantissa)
-        return original(self, law, zeros, mantissa, scale)  # type: ignore[arg-type]
+    def noted(context: mpmath.MPContext, bits: int) -> object:
+        precisions.append(bits)
+        return workprec(context, bits)
 
-    monkeypatch.setattr(Noise, "_decide", watched)
     with mpmath.workdps(60):
         tail = mpmath.exp(-mpmath.mpf("1000.5") / mpmath.mpf(SCALE)) / 2
         numerator = int(mpmath.floor(mpmath.ldexp(tail, 54)))
-    word = 1 | ((numerator & _MANTISSA) << 11)
-    assert Noise(ScriptedBits([word])).rounded_laplace(1, SCALE)[0] in (1000.0, 1001.0)
-    assert mantissas == [numerator & _MANTISSA]
+    monkeypatch.setattr(mpmath.MPContext, "workprec", noted)
+    assert positive_draw(0, numerator) in (1000.0, 1001.0)
+    assert len(precisions) >= 1
     Noise(SeededBits(8)).rounded_laplace(20_000, SCALE)
-    assert len(mantissas) < 200
+    assert len(precisions) < 200
 
 
 def test_coarse_lattices_have_the_exact_cell_probabilities() -> None:

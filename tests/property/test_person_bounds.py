@@ -3,7 +3,6 @@
 import itertools
 import math
 from dataclasses import replace
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.centred import centred_bound
 from solvers.columns import Columns
 from solvers.data_access import inputs
-from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
 from solvers.hidden_steps import step_bound
@@ -27,6 +25,7 @@ from solvers.methods.data.ada_ssp import AdaSspRun
 from solvers.methods.data.descent import Piece
 from solvers.problem import Vector
 from solvers.regularizers import L2
+from tests.support.noiseless import noiseless
 from tests.support.seeded import SeededBits
 
 LAYOUTS = [
@@ -98,13 +97,7 @@ def standardised(problem: Problem) -> dict[str, float]:
     data = inputs.of_arrays(X, X[:, 0], problem, here if problem.unit.is_person else None)
     names = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
     answer_plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1e-3) for name in names))
-    bounds: dict[str, float] = {}
-
-    def perturb(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        bounds[planned.name] = bound
-        return value
-
-    with patch.object(Meter, "perturb", perturb):
+    with noiseless() as answers:
         oracle = StandardisedOracle(problem, data, answer_plan, Noise(SeededBits(1)))
         m, frame = np.zeros(1), Frame(np.zeros(1), np.ones(1), 1.0)
         oracle.means("means"), oracle.spread("spread", m), oracle.variances("variances", m, 10.0)
@@ -112,7 +105,7 @@ def standardised(problem: Problem) -> dict[str, float]:
         oracle.residual("residual", np.zeros(2), frame, 1.0), oracle.gradient("gradient", np.zeros(2), frame, 1.0)
     own = dict.fromkeys(names, 0.5) | {"target_mean": 1.0, "gradient": 1.0}
     own["means"] = moment_bounds.means(columns, unit=problem.unit)
-    return {name: bound - own[name] / n for name, bound in bounds.items()}
+    return {name: answer.bound - own[name] / n for name, answer in zip(names, answers, strict=True)}
 
 
 def test_rounding_of_persons_moments_covers_all_their_places() -> None:

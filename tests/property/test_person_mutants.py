@@ -15,12 +15,12 @@ from solvers import Problem, bounds, methods, plan
 from solvers.data_access import access, allocated, data, inputs, persons, sampled, sums, walk
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import slots_of
-from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Squared
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from tests.support.coupled import complaints_of_each
+from tests.support.noiseless import noiseless
 from tests.support.persons import FULL, MINE, NONE, PROBLEMS, K, row_at_bound, rows
 from tests.support.seeded import SeededBits
 
@@ -69,15 +69,8 @@ def test_a_step_of_a_pass_without_the_weight_is_caught(monkeypatch: pytest.Monke
     assert violations(method)
 
 
-def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
+def held_by_person() -> list[Vector]:
     """Return the number of rows of each person in each answer. Each person has copies of one row of their own."""
-    counts: list[Vector] = []
-
-    def perturb(_: Meter, _planned: PlannedQuery, value: Vector, _bound: float) -> Vector:
-        counts.append(np.atleast_2d(value)[0])
-        return value
-
-    monkeypatch.setattr(Meter, "perturb", perturb)
     X = np.repeat(np.eye(N), K, axis=0)
     all_of = inputs.of_arrays(X, np.ones(N * K), OWN, np.ones(N * K, np.bool_))
     queries: dict[str, Mechanism] = {
@@ -89,16 +82,15 @@ def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
     answer_plan = Plan(tuple(PlannedQuery(name, 8, mechanism, 1.0) for name, mechanism in queries.items()))
     sampled_oracle = SampledOracle(OWN, all_of, answer_plan, Noise(SeededBits(1)))
     w = np.zeros(N)
-    for _ in range(4):
-        sampled_oracle.sampled_gradient("sampled", w)
-        sampled_oracle.sampled_change("sampled", w + 0.1, w)
-        sampled_oracle.printed_change("printed", w + 0.1, w)
     slots = AllocatedOracle(OWN, all_of, answer_plan, Noise(SeededBits(2)))
-    for _ in range(4):
-        slots.allocated_gradient("slot", w)
+    with noiseless() as answers:
+        for _ in range(4):
+            sampled_oracle.sampled_gradient("sampled", w)
+            sampled_oracle.sampled_change("sampled", w + 0.1, w)
+            sampled_oracle.printed_change("printed", w + 0.1, w)
+            slots.allocated_gradient("slot", w)
     drawn = access.DataAccess(OWN, all_of, answer_plan, Noise(SeededBits(3))).redrawn()
-    counts.append(drawn.mean_gradient(range(N), w))
-    return counts
+    return [np.atleast_2d(answer.value)[0] for answer in answers] + [drawn.mean_gradient(range(N), w)]
 
 
 def whole_persons(values: list[Vector], honest: list[Vector]) -> bool:
@@ -118,11 +110,11 @@ def by_rows(right: Slots) -> Slots:
 
 
 def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = held_by_person(monkeypatch)
+    honest = held_by_person()
     assert whole_persons(honest, honest)
     for module in (data, sampled, allocated, walk):
         monkeypatch.setattr(module, "slots_of", by_rows(slots_of))
-    assert not whole_persons(held_by_person(monkeypatch), honest)
+    assert not whole_persons(held_by_person(), honest)
 
 
 @pytest.mark.slow

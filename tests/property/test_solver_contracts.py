@@ -17,7 +17,6 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.data_access import inputs
-from solvers.data_access.meter import Meter
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.sampled import SampledOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
@@ -26,8 +25,8 @@ from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
 from tests.support.batches import OwnBatches, own_batches
-from tests.support.insides import replace_meter
 from tests.support.members import every
+from tests.support.noiseless import ExactAnswer, noiseless
 from tests.support.runs import as_method
 from tests.support.seeded import SeededBits
 
@@ -90,24 +89,21 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
     """
     problem = Problem(loss, n=6, d=2, row_norm=row_norm)
     w, anchor = w[: problem.size], anchor[: problem.size]
-    values_of_neighbors = [_values(problem, np.array(rows), np.array(targets), w, anchor)]
+    answers_of_neighbors = [_answers(problem, np.array(rows), np.array(targets), w, anchor)]
     rows, targets = [list(row) for row in rows], list(targets)
     rows[2], targets[2] = list(replaced[:2]), replaced[2]
-    values_of_neighbors.append(_values(problem, np.array(rows), np.array(targets), w, anchor))
-    for (value, bound), (neighbor_value, neighbor_bound) in zip(*values_of_neighbors, strict=True):
+    answers_of_neighbors.append(_answers(problem, np.array(rows), np.array(targets), w, anchor))
+    for (value, bound), (neighbor_value, neighbor_bound) in zip(*answers_of_neighbors, strict=True):
         assert bound == neighbor_bound  # the noise does not depend on the data
         assert np.isfinite(value).all()
         assert float(np.linalg.norm(value - neighbor_value)) <= 2 * bound
-    for values_ in values_of_neighbors:
-        full, without = values_[1], values_[2]
-        assert float(np.linalg.norm(full[0] - without[0])) <= full[1]
-        for change, without in ((values_[3], values_[4]), (values_[5], values_[6])):
-            assert float(np.linalg.norm(change[0] - without[0])) <= change[1]
+    for answers in answers_of_neighbors:
+        for with_row, without_row in (answers[1:3], answers[3:5], answers[5:]):
+            assert float(np.linalg.norm(with_row.value - without_row.value)) <= with_row.bound
 
 
-def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -> list[tuple[Vector, float]]:
-    """Return the (value, bound) pairs that a mechanism gets, with all rows and without the third row."""
-    calls: list[tuple[Vector, float]] = []
+def _answers(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -> list[ExactAnswer]:
+    """Return the exact answers over batches of all rows, and of all but the third row."""
 
     class Scripted(OwnBatches):
         batch = np.arange(6)
@@ -115,16 +111,10 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
         def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
             return self.batch
 
-    class Revealing(Meter):
-        def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
-            calls.append((value, bound))
-            return value
-
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
     noise = Scripted(SeededBits(1))
     oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
-    replace_meter(oracle, Revealing(plan_, noise))
-    with own_batches():
+    with own_batches(), noiseless() as answers:
         oracle.gradient("f", w)
         oracle.sampled_gradient("b", w)
         noise.batch = np.array([0, 1, 3, 4, 5])
@@ -135,7 +125,8 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
             change("b", w, anchor + w)
             noise.batch = np.array([0, 1, 3, 4, 5])
             change("b", w, anchor + w)
-    return calls if len(calls) == 7 else calls + [(np.zeros(2), 1.0)] * 4  # w = anchor: no look at the data
+    # If w is the anchor, changes read no data.
+    return answers if len(answers) == 7 else answers + [ExactAnswer(np.zeros(2), 1.0)] * 4
 
 
 def dataset(kind: str, n: int, d: int) -> tuple[Vector, Vector]:

@@ -25,7 +25,7 @@ from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.cli import purse
 from tests.support.inline_engine import InlineEngine
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.world import World, run_out
 
 
@@ -119,21 +119,24 @@ def test_a_server_in_this_process_does_not_start_on_a_changed_ledger(
 def test_an_error_of_the_dispatcher_is_logged_by_its_name_and_does_not_end_it(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dispatcher, waits = Dispatcher(world.settings, world.database, world.keys, InlineEngine()), []
+    dispatcher, waits = Dispatcher(world.settings, world.database, world.keys, InlineEngine()), list[float]()
+    is_stopping = threading.Event()
 
     def fail() -> float:
         raise ValueError("s3cr3t")
 
     def wait(_event: threading.Event, seconds: float) -> None:
         waits.append(seconds)
-        if len(waits) == 2:
-            dispatcher._is_leaving.set()
+        assert len(waits) < 2 or is_stopping.wait(PATIENCE)
 
     monkeypatch.setattr(dispatcher, "step", fail)
     monkeypatch.setattr(dispatcher, "leave", fail)
     monkeypatch.setattr(world.clock, "wait", wait)
     dispatcher.start()
-    dispatcher._thread.join(PATIENCE)
+    until(lambda: len(waits) == 2)
+    assert not dispatcher.drain(0.0)
+    is_stopping.set()
+    assert dispatcher.drain(PATIENCE)
     assert waits == [1.0, 1.0]
     messages = [record.getMessage() for record in caplog.records if "dispatcher" in record.getMessage()]
     assert messages == ["dispatcher_error ValueError"] * 3

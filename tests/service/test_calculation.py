@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import httpx
 import psutil
@@ -17,7 +17,7 @@ import pytest
 
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from app.calculation.calculators import ForkedCalculators, Lost, begin
+from app.calculation.calculators import CalculatingProcess, ForkedCalculators, Lost, begin
 from app.calculation.pool import EACH
 from app.calculation.questions import (
     ANSWER,
@@ -32,7 +32,6 @@ from app.calculation.questions import (
 )
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
-from tests.support.insides import begun_process
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, eventually
 from tests.support.service import JOB, SPEC, people
@@ -64,22 +63,29 @@ DEAR = price(
 
 
 @pytest.fixture(scope="module")
-def calculators() -> Iterator[ForkedCalculators]:
+def forker() -> CalculatingProcess:
     os.environ["PURSE_SECRET"] = "canary4711"
-    started = ForkedCalculators(seconds=SECONDS)
-    started.start()
+    forker = begin()
     del os.environ["PURSE_SECRET"]
+    return forker
+
+
+@pytest.fixture(scope="module")
+def calculators(forker: CalculatingProcess) -> Iterator[ForkedCalculators]:
+    started = ForkedCalculators(SECONDS, forker)
     assert started.is_warm()
     yield started
     started.close()
 
 
+@pytest.fixture(scope="module")
+def process(forker: CalculatingProcess) -> psutil.Process:
+    """The process that forks a child for each question to `calculators`."""
+    return psutil.Process(forker.process.pid)
+
+
 async def reply_to(calculators: ForkedCalculators, question: Question) -> Answer:
     return ANSWER.validate_json(await calculators.ask(QUESTION.dump_json(question)))
-
-
-def process(calculators: ForkedCalculators) -> psutil.Process:
-    return psutil.Process(begun_process(calculators).pid)
 
 
 @pytest.mark.slow
@@ -113,21 +119,21 @@ def test_a_calculation_that_takes_too_long_is_refused_with_the_limit(calculators
 
 
 @pytest.mark.slow
-def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators) -> None:
+def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators, process: psutil.Process) -> None:
     async def leave() -> None:
         task = asyncio.create_task(reply_to(calculators, DEAR))
-        await eventually(lambda: len(process(calculators).children()) == 1)
+        await eventually(lambda: len(process.children()) == 1)
         task.cancel()
-        await eventually(lambda: not process(calculators).children())
+        await eventually(lambda: not process.children())
 
     asyncio.run(leave())
 
 
-def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators) -> None:
+def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators, process: psutil.Process) -> None:
     async def kill() -> None:
         task = asyncio.create_task(reply_to(calculators, DEAR))
-        await eventually(lambda: len(process(calculators).children()) == 1)
-        process(calculators).children()[0].kill()
+        await eventually(lambda: len(process.children()) == 1)
+        process.children()[0].kill()
         with pytest.raises(Lost):
             await task
         assert isinstance(await reply_to(calculators, price(DpGd())), CalculatedPrice)
@@ -136,19 +142,23 @@ def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators) -> No
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculators) -> None:
-    killed = process(calculators)
-    killed.kill()
-    killed.wait(PATIENCE)
-    assert isinstance(asyncio.run(reply_to(calculators, price(DpGd(steps=77)))), CalculatedPrice)
-    assert process(calculators).pid != killed.pid
+def test_a_process_that_is_killed_is_started_again() -> None:
+    forker = begin()
+    started = ForkedCalculators(SECONDS, forker)
+    try:
+        assert started.is_warm()
+        forker.process.kill()
+        forker.process.wait()
+        assert isinstance(asyncio.run(reply_to(started, price(DpGd(steps=77)))), CalculatedPrice)
+    finally:
+        started.close()
 
 
 def test_a_process_that_is_killed_before_it_is_warm_is_replaced_at_the_next_attempt() -> None:
-    started = ForkedCalculators(seconds=SECONDS)
-    started.start()
+    forker = begin()
+    started = ForkedCalculators(SECONDS, forker)
     try:
-        process(started).kill()
+        forker.process.kill()
         assert not started.is_warm()
         assert started.is_warm()
         assert isinstance(asyncio.run(reply_to(started, price(DpGd()))), CalculatedPrice)
@@ -174,12 +184,12 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert killed.stderr == ""
 
 
-def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCalculators) -> None:
-    calculator = process(calculators)
-    assert calculator.num_threads() == 1, "forking is safe"
-    assert not [name for name in calculator.environ() if name.startswith("PURSE_")]
-    assert "canary4711" not in " ".join(calculator.cmdline())
-    assert calculator.open_files() == []
+@pytest.mark.usefixtures("calculators")
+def test_it_has_one_thread_no_setting_and_no_file_of_ours(process: psutil.Process) -> None:
+    assert process.num_threads() == 1, "forking is safe"
+    assert not [name for name in process.environ() if name.startswith("PURSE_")]
+    assert "canary4711" not in " ".join(process.cmdline())
+    assert process.open_files() == []
 
 
 def test_the_process_ends_with_the_server() -> None:
@@ -189,20 +199,25 @@ def test_the_process_ends_with_the_server() -> None:
     psutil.Process(calculator.process.pid).wait(PATIENCE)
 
 
+class Server(NamedTuple):
+    """A real server, and the process that forks a child for each of its calculations."""
+
+    live: Live
+    process: psutil.Process
+
+    def caller(self, token: str | None = None) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {token or self.live.token}"}
+        return httpx.AsyncClient(base_url=self.live.url, headers=headers, timeout=PATIENCE)
+
+    def number_of_calculations(self) -> int:
+        return len(self.process.children())
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A real server, with calculators of its own."""
-    with live(tmp_path_factory.mktemp("live"), ForkedCalculators(seconds=20)) as running:
-        yield running
-
-
-def _caller(server: Live, token: str | None = None) -> httpx.AsyncClient:
-    headers = {"Authorization": f"Bearer {token or server.token}"}
-    return httpx.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE)
-
-
-def _calculations(server: Live) -> int:
-    return len(process(server.app.state.services.calculators).children())
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    forker = begin()
+    with live(tmp_path_factory.mktemp("live"), ForkedCalculators(20, forker)) as running:
+        yield Server(running, psutil.Process(forker.process.pid))
 
 
 async def _dataset(steward: httpx.AsyncClient) -> str:
@@ -214,23 +229,25 @@ async def _dataset(steward: httpx.AsyncClient) -> str:
 
 
 @pytest.mark.slow
-def test_the_service_answers_while_one_analyst_requests_expensive_prices(server: Live) -> None:
+def test_the_service_answers_while_one_analyst_requests_expensive_prices(server: Server) -> None:
     """Otherwise 42 such quotes block every answer for 70 s."""
 
     async def attack() -> None:
-        async with _caller(server) as steward:
+        async with server.caller() as steward:
             dataset = await _dataset(steward)
             token = (await steward.post("/v1/tokens", json={"name": "greedy", "role": "analyst"})).json()["token"]
             await steward.put(f"/v1/datasets/{dataset}/grants/greedy")
-            async with _caller(server, token) as greedy:
+            async with server.caller(token) as greedy:
                 quotes = [JOB | DEAR_JOB | {"dataset": dataset, "row_norm": 1 - i / 100} for i in range(EACH + 4)]
                 asking = [asyncio.create_task(greedy.post("/v1/quotes", json=quote)) for quote in quotes]
-                await eventually(lambda: _calculations(server) > 0 and sum(task.done() for task in asking) >= 4)
+                await eventually(
+                    lambda: server.number_of_calculations() > 0 and sum(task.done() for task in asking) >= 4
+                )
                 for _ in range(10):
                     for public in ("/health/live", "/health/ready", f"/v1/datasets/{dataset}/budget"):
                         assert (await steward.get(public)).status_code == 200
                 assert not all(task.done() for task in asking), "all of that while prices are calculated"
-                assert _calculations(server) <= 1, "and one slot is left for the others"
+                assert server.number_of_calculations() <= 1, "and one slot is left for the others"
                 cheap = await steward.post("/v1/quotes", json=JOB | {"dataset": dataset})
                 assert cheap.status_code == 200
                 refused = [task.result() for task in asking if task.done() and task.result().status_code == 429]
@@ -240,20 +257,22 @@ def test_the_service_answers_while_one_analyst_requests_expensive_prices(server:
                     assert int(response.headers["Retry-After"]) > 0
                 for task in asking:
                     task.cancel()
-                await eventually(lambda: _calculations(server) == 0)  # who leaves takes the calculations along
+                await eventually(
+                    lambda: server.number_of_calculations() == 0
+                )  # who leaves takes the calculations along
 
     asyncio.run(attack())
 
 
 @pytest.mark.slow
-def test_a_job_whose_caller_disconnects_during_pricing_is_not_submitted(server: Live) -> None:
+def test_a_job_whose_caller_disconnects_during_pricing_is_not_submitted(server: Server) -> None:
     async def leave() -> None:
-        async with _caller(server) as steward:
+        async with server.caller() as steward:
             dataset = await _dataset(steward)
             task = asyncio.create_task(steward.post("/v1/jobs", json=JOB | DEAR_JOB | {"dataset": dataset}))
-            await eventually(lambda: _calculations(server) == 1)
+            await eventually(lambda: server.number_of_calculations() == 1)
             task.cancel()
-            await eventually(lambda: _calculations(server) == 0)
+            await eventually(lambda: server.number_of_calculations() == 0)
             async with asyncio.timeout(PATIENCE):  # the request is counted after its calculation has ended
                 while 'route="/v1/jobs",status="499"} 1.0' not in (await steward.get("/metrics")).text:
                     await asyncio.sleep(0.05)

@@ -1,8 +1,10 @@
 """Changes on one server reach the others: jobs are claimed, stopped and reported without delay, but never early."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,15 +41,16 @@ class Server:
         self.woken.clear()
         return heard
 
-    def follow(self, job: str) -> list[str]:
-        """Return the states that a stream of the job reports until its end."""
+    def follow(self, job: str, states: list[str]) -> None:
+        """Add each state that a stream of the job reports, until its end."""
         database, principal = self.world.database, Principal("idn_x", "x", "analyst", ends="9999")
 
-        async def collect() -> list[str]:
-            stream = events.follow(database, job, (-1, 0, 0), principal, self.changes)
-            return [event.data.state async for event in stream if isinstance(event.data, JobEvent)]
+        async def collect() -> None:
+            async for event in events.follow(database, job, (-1, 0, 0), principal, self.changes):
+                assert isinstance(event.data, JobEvent)
+                states.append(event.data.state)
 
-        return asyncio.run(collect())
+        asyncio.run(collect())
 
     def close(self) -> None:
         """Stop listening for changes."""
@@ -77,9 +80,9 @@ def test_another_server_receives_each_change(world: World, there: Server, monkey
     job = world.submit(dataset).id
     assert there.hears()
     states: list[str] = []
-    stream = threading.Thread(target=lambda: states.extend(there.follow(job)))
+    stream = threading.Thread(target=there.follow, args=(job, states))
     stream.start()
-    until(lambda: there.changes._waiting)
+    until(lambda: states)
     claim = world.claim()
     assert claim is not None
     assert there.hears()
@@ -175,8 +178,11 @@ class _hearing:  # noqa: N801  # a context
 def test_a_stream_waits_for_its_own_job_alone(world: World) -> None:
     changes = Changes(world.database)
 
+    events: list[weakref.ref[asyncio.Event]] = []
+
     async def heard() -> list[bool]:
         with changes.of("job_1") as mine, changes.of("job_2") as theirs:
+            events.extend(map(weakref.ref, (mine, theirs)))
             changes.announce("job_1")
             await asyncio.sleep(0)
             first = [mine.is_set(), theirs.is_set()]
@@ -185,4 +191,5 @@ def test_a_stream_waits_for_its_own_job_alone(world: World) -> None:
             return [*first, theirs.is_set()]
 
     assert asyncio.run(heard()) == [True, False, True]
-    assert changes._waiting == {}
+    gc.collect()
+    assert [event() for event in events] == [None, None], "nothing is kept of a stream that has ended"

@@ -1,9 +1,8 @@
 """Many analysts at once on one budget; dispatchers that wake too late. With controls that show the tests can fail."""
 
+import errno
 import threading
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,25 +22,13 @@ from app.ledger import store as ledger
 from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
-from tests.support.insides import attempts_of
 from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
+from tests.support.threads import at_once
 from tests.support.unfenced import held_by_anybody
 from tests.support.world import World, output, run_out
 
 CLIENTS = 50
-
-
-def _at_once(work: Callable[[int], Any]) -> list[Any]:
-    """The work of CLIENTS threads that begin together."""
-    barrier = threading.Barrier(CLIENTS)
-
-    def begin(number: int) -> Any:
-        barrier.wait()
-        return work(number)
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        return list(pool.map(begin, range(CLIENTS)))
 
 
 def _admitted_one_by_one(world: World, dataset: str) -> int:
@@ -72,7 +59,7 @@ def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
             return problem.code
         return "admitted"
 
-    assert Counter(_at_once(submit)) == {"admitted": fit, "budget_exhausted": CLIENTS - fit}
+    assert Counter(at_once(CLIENTS, submit)) == {"admitted": fit, "budget_exhausted": CLIENTS - fit}
     assert world.check()["queued"] == fit
 
 
@@ -104,7 +91,7 @@ def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
             connection.execute(sa.update(ledgers).where(ledgers.c.id == dataset).values(state=text))
         return True
 
-    assert sum(_at_once(submit)) == CLIENTS > fit
+    assert sum(at_once(CLIENTS, submit)) == CLIENTS > fit
     with world.database.read() as connection:
         state = ledger.load_state(connection, dataset)
     assert state.is_exceeded
@@ -119,7 +106,7 @@ def test_fifty_requests_with_one_key_are_one_job(shared: Service) -> None:
         answer = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}, headers=headers)
         return answer.status_code, answer.json()["id"]
 
-    answers = _at_once(submit)
+    answers = at_once(CLIENTS, submit)
     assert {status for status, _ in answers} == {202}
     assert len({job for _, job in answers}) == 1
     assert shared.finished(answers[0][1])["state"] == "done"
@@ -131,7 +118,7 @@ def test_every_job_is_claimed_once(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     jobs = {world.submit(dataset, privacy={"epsilon": 0.1}).id for _ in range(20)}
-    claims = [claim for claim in _at_once(lambda _: world.claim()) if claim is not None]
+    claims = [claim for claim in at_once(CLIENTS, lambda _: world.claim()) if claim is not None]
     assert sorted(claim.id for claim in claims) == sorted(jobs)
     world.check()
 
@@ -144,11 +131,11 @@ def test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_
     world.submit(dataset)
     claim = world.claim()
     assert claim is not None
-    ends = _at_once(lambda _: attempts.end(world.database, claim, output(claim), 0.0))
+    ends = at_once(CLIENTS, lambda _: attempts.end(world.database, claim, output(claim), 0.0))
     assert ends.count(True) == 1
     world.clock.pass_(1000.0)
     [[finished], _] = attempts.due(world.database, Holder(world.clock, 30.0))
-    publications = _at_once(lambda _: attempts.publish(world.database, world.keys, finished))
+    publications = at_once(CLIENTS, lambda _: attempts.publish(world.database, world.keys, finished))
     assert Counter(publications) == {"done": 1, None: CLIENTS - 1}
     assert world.kinds(dataset).count("released") == 1
     world.check()
@@ -220,10 +207,10 @@ def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.a.step()
-    [running] = attempts_of(story.a)
+    [running] = story.a.running
     assert not running.is_ours
     run_out(story.world, story.a, 8.0)
-    assert attempts_of(story.a) == []
+    assert story.a.running == []
     story.end(story.engine_b, story.b)
     assert story.releases() == [2]
 
@@ -246,7 +233,17 @@ def test_a_late_dispatcher_keeps_its_own_attempts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [sa.exc.OperationalError("commit", {}, Exception("database is locked")), OSError(errno.ENOSPC, "no room")],
+    ids=["locked", "full"],
+)
+def test_a_dispatcher_survives_a_database_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: Any) -> bool:
+        raise error
+
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
@@ -254,16 +251,12 @@ def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, m
     dispatcher.step()
     for name in ("end", "publish"):
         with monkeypatch.context() as patch:
-            patch.setattr(attempts, name, _not_now)
-            with pytest.raises(sa.exc.OperationalError):
+            patch.setattr(attempts, name, fail)
+            with pytest.raises(type(error)):
                 run_out(world, dispatcher)
         assert world.job(job).state == "running"
     dispatcher.step()
     assert world.job(job).state == "done"
-
-
-def _not_now(*_: Any) -> bool:
-    raise sa.exc.OperationalError("commit", {}, Exception("database is locked"))
 
 
 @pytest.mark.slow

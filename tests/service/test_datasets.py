@@ -2,9 +2,7 @@
 
 import json
 import math
-import threading
 from collections.abc import MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from purse.wire.neighbors import MEANING
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.stored import stored_matrix
+from tests.support.threads import at_once
 
 
 def _problem(response: Response, status: int, code: str) -> dict[str, Any]:
@@ -312,14 +311,7 @@ def test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing(
 
 @pytest.mark.slow
 def test_one_of_many_simultaneous_uploads_of_a_file_wins(service: Service) -> None:
-    start = threading.Barrier(4)
-
-    def upload(number: int) -> Response:
-        start.wait()
-        return service.upload(SPEC | {"name": f"people {number}"})
-
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(upload, range(4)))
+    answers = at_once(4, lambda number: service.upload(SPEC | {"name": f"people {number}"}))
     assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
     assert len(_stored_folders(service)) == len(_registered_folders(service)) == 1
 

@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from app.datasets import folders
-from app.jobs import attempts, store
+from app.jobs import store
 from app.sources.matrix import MatrixWriter
 from app.worker import execute
 from app.worker.dispatcher import Dispatcher
+from tests.support.engines import writer
 from tests.support.inline_engine import InlineEngine
-from tests.support.insides import writer
 from tests.support.patience import until
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World, finish_attempts, run_out
@@ -82,22 +82,6 @@ def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service
     disk.is_full = False
     assert submit().status_code == 202
     assert service.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == admitted + 1
-
-
-@pytest.mark.slow
-def test_an_ended_attempt_waits_for_space_and_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World.at(tmp_path / "home")
-    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
-    job = world.submit(world.dataset()).id
-    dispatcher.step()
-    for name in ("end", "_release"):
-        with monkeypatch.context() as patch:
-            patch.setattr(attempts, name, _no_room)
-            with pytest.raises(OSError, match="s3cr3t"):
-                run_out(world, dispatcher)
-        assert world.job(job).state == "running"
-    dispatcher.step()
-    assert world.job(job).state == "done"
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.replay import replay
 from app.jobs import rollback
-from app.ledger import audit, epoch, store
+from app.ledger import audit, batches, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused, locked
 from app.sessions import settling
@@ -27,6 +27,7 @@ from tests.support import held_sessions as sessions
 from tests.support.cli import purse
 from tests.support.patience import PATIENCE
 from tests.support.service import Service
+from tests.support.threads import at_once
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,7 @@ def _datasets(world: World) -> list[str]:
 
 def _heads(world: World) -> dict[str, Head]:
     with world.database.read() as connection:
-        return {dataset: store.head(connection, dataset) for dataset in audit.verify(world.database)}
+        return batches.heads(connection)
 
 
 def _published_heads(world: World) -> dict[str, Head]:
@@ -348,7 +349,9 @@ def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monke
     _open(world)
 
 
-def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(world: World) -> None:
+def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another server may still know the session, and write its line again with its own next rewrite."""
     neighbour = World.at(world.settings.home)
     first, second = _datasets(world)
@@ -358,8 +361,9 @@ def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(worl
     sessions.close(world, session.id)
     ours.forget_ended(world.database)
     assert session.id not in _published_heads(world)
-    theirs._lines = epoch.MOST_LINES
-    neighbour.release(first)
+    with monkeypatch.context() as patch:
+        patch.setattr(epoch, "MOST_LINES", 0)  # the next write replaces the file
+        neighbour.release(first)
     assert session.id in _published_heads(world)
     theirs.forget_ended(neighbour.database)
     assert _published_heads(world) == _heads(world)
@@ -402,7 +406,7 @@ def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
         with writing:
             yield
         patch.setattr(epoch, "_writing", writing)
-        patch.setattr(epoch, "_write", fail_after_the_removal)
+        patch.setattr(os, "fdatasync", fail_after_the_removal)
         publication.start()
         assert removing.wait(PATIENCE)
 
@@ -507,11 +511,7 @@ def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest
 def test_late_heads_do_not_go_back_and_all_are_written(world: World) -> None:
     first, _ = _datasets(world)
     published = _open(world)
-    threads = [threading.Thread(target=published.publish, args=({first: Head(n, "a" * 64)},)) for n in range(5, 40)]
-    for thread in reversed(threads):
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(35, lambda i: published.publish({first: Head(39 - i, "a" * 64)}))
     assert _published_heads(world)[first] == Head(39, "a" * 64)
 
 

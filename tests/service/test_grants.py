@@ -19,7 +19,7 @@ from app.main import ROUTERS
 from app.persistence.session import Database
 from app.persistence.tables import identities
 from tests.support.access import RULES
-from tests.support.insides import reader, writer
+from tests.support.engines import reader, writer
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 

@@ -17,9 +17,8 @@ from app.worker.engine import Outcome
 from app.worker.lives import Lives, lock_home
 from tests.support.clocks import HeldClock, SetClock
 from tests.support.inline_engine import InlineEngine
-from tests.support.insides import attempts_of, join
 from tests.support.patience import PATIENCE, until
-from tests.support.world import World, output, run_out
+from tests.support.world import World, finish_attempts, output, run_out
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ class TestOrderlyStops:
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
-        join(attempts_of(dispatcher)[0])
+        finish_attempts(dispatcher)
         dispatcher.leave()
         assert world.job(job).state == "running"
         later, engine = _dispatcher(world)
@@ -93,13 +92,13 @@ class TestOrderlyStops:
         dispatcher.step()
         for attempt in (1, 2):
             assert engine.submitted[-1] == (job, attempt)
-            [running] = attempts_of(dispatcher)
-            join(running)
+            [running] = dispatcher.running
+            finish_attempts(dispatcher)
             world.clock.pass_(0.9 * (running.next_check - world.clock.ticks()))
             dispatcher.step()
             assert (engine.submitted[-1], world.job(job).state) == ((job, attempt), "running")
             run_out(world, dispatcher)
-        join(attempts_of(dispatcher)[0])
+        finish_attempts(dispatcher)
         dispatcher.step()
         assert engine.submitted[-1] == (job, 4)
         run_out(world, dispatcher)
@@ -127,7 +126,7 @@ class TestDrain:
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.start()
-        until(lambda: attempts_of(dispatcher) and attempts_of(dispatcher)[0].handle.done())
+        until(lambda: dispatcher.running and dispatcher.running[0].handle.done())
         second = world.submit(dataset).id
         assert not dispatcher.drain(0.05)
         dispatcher.wake()
@@ -247,7 +246,7 @@ class TestClocks:
         assert engine.submitted == [(job, 2)]
         world.clock.pass_(10.0)
         here.step()
-        assert [running.is_ours for running in attempts_of(here)] == [False]
+        assert [running.is_ours for running in here.running] == [False]
         engine.gate.set()
         run_out(there, neighbour)
         assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
@@ -257,8 +256,9 @@ class Life:
     """A server with its own workers, as `app.main` starts it."""
 
     def __init__(self, world: World, boot: str = "boot") -> None:
-        self.lock = lock_home(world.settings.home)
-        self.lives = Lives(world.settings.home, boot)
+        self.home = world.settings.home
+        self.lock = lock_home(self.home)
+        self.lives = Lives(self.home, boot)
         self.engine = InlineEngine(1)
         self.engine.gate.clear()
         self.dispatcher = Dispatcher(world.settings, world.database, world.keys, self.engine, self.lives.dead_holders)
@@ -266,10 +266,12 @@ class Life:
         self.dispatcher.step()
 
     def killed(self) -> None:
-        """The system closes its files, and nothing else happens."""
+        """Let the system release its locks, as at the end of its process; nothing else happens."""
         self.lock.close()
-        assert self.lives._own is not None
-        self.lives._own[1].close()
+        locked = self.home / "servers" / self.dispatcher.holder
+        unlocked = locked.with_name("unlocked")
+        unlocked.write_bytes(locked.read_bytes())
+        unlocked.replace(locked)
 
 
 class TestServersOfOneHome:
@@ -324,14 +326,15 @@ class TestEndsAcrossMachines:
         job = world.submit(world.dataset()).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
-        join(attempts_of(dispatcher)[0])
+        finish_attempts(dispatcher)
         world.clock.pass_(0.1)
-        claim = attempts_of(dispatcher)[0].claim
+        claim = dispatcher.running[0].claim
         attempts.end(world.database, claim, output(claim), world.clock.ticks())
         return job, dispatcher
 
-    def test_another_machine_waits_for_the_server_that_measures(self, world: World) -> None:
-        """Otherwise its own ticks would reveal exactly when the attempt ended."""
+    def test_another_machine_waits_for_the_server_that_measures(self, tmp_path: Path) -> None:
+        """Otherwise its own ticks would reveal exactly when the attempt ended. The other server sends heartbeats."""
+        world = World.at(tmp_path / "home", renew_seconds=0.01)
         job, here = self._with_ended_attempt(world)
         there = World.at(world.settings.home, SetClock("another boot"))
         other_dispatcher, _ = _dispatcher(there)
@@ -341,7 +344,6 @@ class TestEndsAcrossMachines:
             world.clock.pass_(0.01)
             here.step()
             assert world.job(job).state == "running"
-            here._heartbeat_at = float("-inf")  # so many of its own seconds have passed there
         world.clock.pass_(0.1)
         here.step()
         assert world.job(job).state == "done"

@@ -34,8 +34,8 @@ from app.settings import Settings
 from app.worker.engine import StartingEngine
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
+from tests.support.engines import reader, writer
 from tests.support.inline_engine import InlineEngine
-from tests.support.insides import reader, writer
 from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -60,10 +60,11 @@ def _read_only(service: Service) -> Iterator[None]:
     def deny(connection: Any, _record: Any, _proxy: Any) -> None:
         connection.execute("PRAGMA query_only=ON")
 
-    sa.event.listen(writer(service.database), "checkout", deny)
+    engine = writer(service.database)
+    sa.event.listen(engine, "checkout", deny)
     yield
-    sa.event.remove(writer(service.database), "checkout", deny)
-    writer(service.database).dispose()
+    sa.event.remove(engine, "checkout", deny)
+    engine.dispose()
 
 
 @contextmanager
@@ -98,13 +99,6 @@ def _without_workers(service: Service) -> Iterator[None]:
 
 
 @contextmanager
-def _draining(service: Service) -> Iterator[None]:
-    service.app.state.services.readiness._is_draining = True
-    yield
-    service.app.state.services.readiness._is_draining = False
-
-
-@contextmanager
 def _starting(service: Service) -> Iterator[None]:
     service.app.state.services.ready.clear()
     yield
@@ -120,7 +114,6 @@ def _unsound(service: Service) -> Iterator[None]:
 
 _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
     "starting": _starting,
-    "draining": _draining,
     "database": _read_only,
     "ledgers": _unsound,
     "migrations": _of_another_version,
@@ -132,18 +125,25 @@ _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
 
 def test_each_reason_not_to_be_ready_is_reported_alone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
-    assert list(_WRONG) == list(readiness.REASONS)
+    assert {*_WRONG, "draining"} == {*readiness.REASONS}
     for reason, wrong in _WRONG.items():
         with wrong(service):
-            refused = service.client.get("/health/ready")
-            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready"), reason
-            assert refused.json()["detail"] == f"Not ready: {reason} ({readiness.REASONS[reason]})."
-            assert service.client.get("/health/live").status_code == 200
-            metrics = service.call("auditor", "GET", "/metrics").text
-            assert [line for line in metrics.splitlines() if re.fullmatch(r"purse_not_ready\{.*\} 1.0", line)] == [
-                f'purse_not_ready{{reason="{reason}"}} 1.0'
-            ]
+            _is_not_ready(service, reason)
         assert service.client.get("/health/ready").status_code == 200, reason
+    service.app.state.services.readiness.drain()
+    _is_not_ready(service, "draining")
+
+
+def _is_not_ready(service: Service, reason: str) -> None:
+    """Assert that the service is not ready for this reason alone."""
+    refused = service.client.get("/health/ready")
+    assert (refused.status_code, refused.json()["code"]) == (503, "not_ready"), reason
+    assert refused.json()["detail"] == f"Not ready: {reason} ({readiness.REASONS[reason]})."
+    assert service.client.get("/health/live").status_code == 200
+    metrics = service.call("auditor", "GET", "/metrics").text
+    assert [line for line in metrics.splitlines() if re.fullmatch(r"purse_not_ready\{.*\} 1.0", line)] == [
+        f'purse_not_ready{{reason="{reason}"}} 1.0'
+    ]
 
 
 def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(

@@ -31,8 +31,8 @@ from app.persistence.session import Database
 from app.persistence.tables import datasets, jobs, metadata
 from app.worker.dispatcher import Dispatcher
 from tests.service.conftest import MakeService
+from tests.support.engines import writer
 from tests.support.inline_engine import InlineEngine
-from tests.support.insides import writer
 from tests.support.patience import until
 from tests.support.postgres import Cluster
 from tests.support.queues import replace_jobs

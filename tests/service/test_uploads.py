@@ -6,10 +6,8 @@ import logging
 import os
 import time
 from collections.abc import Iterator, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import anyio
@@ -26,6 +24,7 @@ from tests.service.conftest import MakeService
 from tests.support.patience import PATIENCE
 from tests.support.server import Server
 from tests.support.service import SPEC, STEWARD, Service, people
+from tests.support.threads import at_once
 
 BODY = "application/offset+octet-stream"
 
@@ -141,14 +140,8 @@ def test_a_length_is_a_number_of_bytes(shared: Service, length: str | None) -> N
 
 def test_one_of_two_writers_at_one_offset_wins(shared: Service) -> None:
     block, writers = 3 * 2**20, 4
-    path, start = _new_upload(shared, 10 * block), Barrier(writers)
-
-    def write(number: int) -> int:
-        start.wait()
-        return _send_part(shared, path, 0, bytes([number]) * block).status_code
-
-    with ThreadPoolExecutor(writers) as pool:
-        statuses = list(pool.map(write, range(1, 1 + writers)))
+    path = _new_upload(shared, 10 * block)
+    statuses = at_once(writers, lambda i: _send_part(shared, path, 0, bytes([i + 1]) * block).status_code)
     assert set(statuses) - {204} <= {409, 423}
     written = [number for number, status in enumerate(statuses, 1) if status == 204]
     [file] = spool.root(shared.home).glob("*/up_*")

@@ -33,12 +33,12 @@ class NoPostgres(Exception):
     """Raised if neither the system's programs nor the wheel's run here. The message states why."""
 
 
-def start_cluster(below: Path | None = None) -> "Cluster":
+def start_cluster(below: Path | None = None, **options: str) -> "Cluster":
     """Start a server with its folder below that one. Raise `NoPostgres` if no server can start."""
     why = []
     for folder in _programs():
         try:
-            cluster = Cluster(folder, below)
+            cluster = Cluster(folder, below, **options)
         except (OSError, AssertionError) as error:
             why.append(f"{folder}: {error}")
         else:

@@ -1,54 +1,19 @@
-"""Answers of a StandardisedOracle before noise is added."""
-
-from collections.abc import Callable
+"""Requests to a StandardisedOracle, and the slopes that it limits."""
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from accounting.mechanisms import Gaussian
-from accounting.noise import Noise
-from accounting.plan import PlannedQuery
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
 from solvers.losses import Loss, Quantile, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
 from solvers.methods.standardised.adaptive_gd import SUPPORTED_LOSSES
-from tests.support.insides import problem_of
 from tests.support.members import every
 
 Vector = NDArray[np.float64]
-Answer = Callable[[StandardisedOracle, PlannedQuery, Vector, float, float], Vector]
 LIMITED_LOSSES: list[Loss] = every(SUPPORTED_LOSSES, Softmax(3), Quantile(0.9), Quantile(0.2, 0.3))
 """Every loss whose gradients `adaptive_gd` limits, from the union that it states."""
 QUERIES = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
-
-
-def exact_answers(patched: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
-    """Replace the Gaussian mechanism and return the list of its values and bounds; no noise is added from now on."""
-    calls: list[tuple[Vector, float]] = []
-
-    def perturb(_: Gaussian, value: Vector, z: float, bound: float, noise: Noise) -> Vector:
-        assert z == 1.0
-        assert isinstance(noise, Noise)
-        calls.append((value.copy(), bound))
-        return value
-
-    patched.setattr(Gaussian, "perturb", perturb)
-    return calls
-
-
-def noised_for_the_narrow_limit(answer: Answer) -> Answer:
-    """Return a mutant of `StandardisedOracle._answer`, whose gradients have the bound of the narrow limit."""
-
-    def narrow(
-        oracle: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, longest: float
-    ) -> Vector:
-        if planned.name == "gradient":
-            moved = min(moved, problem_of(oracle).loss.slope_bound)
-        return answer(oracle, planned, total, moved, longest)
-
-    return narrow
 
 
 def every_answer(oracle: StandardisedOracle, loss: Loss, center: Vector, frame: Frame, w: Vector, limit: float) -> None:

@@ -18,7 +18,7 @@ from app.persistence.session import Database
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
 from tests.support import held_sessions
-from tests.support.insides import writer
+from tests.support.engines import writer
 from tests.support.postgres import Cluster
 from tests.support.world import World, output
 

@@ -23,7 +23,9 @@ def _definitions(module: Module) -> Iterator[str]:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 pass
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            case ast.Name(id=name, ctx=ast.Store()):
+                pass
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
                 pass
             case _:
                 continue
@@ -75,7 +77,7 @@ class TestModule:
                     continue
                 case ast.Attribute(attr=name) if name not in self._own_names:
                     names = [name]
-                case ast.Call(args=[_, ast.Constant(value=str(name)), *_]):
+                case ast.Constant(value=str(name)):  # of a patched attribute
                     names = [name]
                 case _:
                     continue

@@ -50,7 +50,6 @@ from purse.wire.datasets import Amendment, Dataset, DatasetSpec
 from purse.wire.outside import ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
-from tests.support.insides import attempts_of
 from tests.support.patience import until
 from tests.support.service import JOB, SPEC, people
 
@@ -237,7 +236,7 @@ def _output(stored: str) -> str:
 
 def finish_attempts(dispatcher: Dispatcher) -> None:
     """Wait until all attempts that the dispatcher holds have ended. An open attempt would have no release later."""
-    for running in attempts_of(dispatcher):
+    for running in dispatcher.running:
         until(running.handle.done)
 
 

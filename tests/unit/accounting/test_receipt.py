@@ -8,7 +8,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.codec import MAX_QUERIES, plan_to_json
 from accounting.records.documents import canonical
-from accounting.records.signing import SigningKey, check_json
+from accounting.records.signing import check_json
 from accounting.records.statement import check
 from tests.support.forgeries import (
     BAD_FIELDS,
@@ -67,6 +66,7 @@ from tests.support.receipts import (
     release_entry,
     signed,
 )
+from tests.support.threads import at_once
 
 
 @pytest.mark.slow
@@ -558,14 +558,8 @@ def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
 
 def test_two_that_start_at_once_get_one_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    keys: list[SigningKey] = []
-    threads = [threading.Thread(target=lambda: keys.append(signing.load_key(path))) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    keys = at_once(12, lambda _: signing.load_key(path))
     assert len({key.private.thumbprint() for key in keys}) == 1
-    assert len(keys) == 12
     assert os.listdir(tmp_path) == ["key.json"]
 
 
@@ -590,12 +584,7 @@ def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
 
 def test_concurrent_rotations_lose_no_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    keys = [signing.load_key(path)]
-    threads = [threading.Thread(target=lambda: keys.append(signing.rotate_key(path))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    keys = [signing.load_key(path), *at_once(6, lambda _: signing.rotate_key(path))]
     stored_ids = {key["kid"] for key in signing.jwks(signing.read_key(path))["keys"]}
     assert stored_ids == {key.private.thumbprint() for key in keys}
     assert len(stored_ids) == 7

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from app.persistence.tables import metadata
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.postgres import Cluster
+from tests.support.threads import at_once
 from tests.support.world import World, run_out
 
 FROZEN_HOMES = sorted(Path(__file__).parent.glob("home_*.zip"))
@@ -111,12 +111,8 @@ def test_a_new_database_equals_an_upgraded_one_on_postgresql(tmp_path: Path, clu
 
 @pytest.mark.usefixtures("each_database")
 def test_migrating_again_and_at_the_same_time_changes_nothing(tmp_path: Path) -> None:
-    first, second = (_database(tmp_path) for _ in range(2))
-    threads = [threading.Thread(target=database.migrate) for database in (first, second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    first, second = databases = [_database(tmp_path) for _ in range(2)]
+    at_once(2, lambda i: databases[i].migrate())
     first.migrate()
     assert _differences(first, metadata) == []
     first.close()

@@ -18,8 +18,9 @@ from app.persistence.dialect import Unusable
 from app.persistence.session import Database, new_id
 from app.persistence.sqlite import Turn
 from tests.support.clocks import SetClock
-from tests.support.insides import reader
+from tests.support.engines import reader
 from tests.support.patience import PATIENCE, until
+from tests.support.threads import at_once
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = 30
@@ -109,17 +110,13 @@ def test_two_processes_interleave_only_without_the_lock(tmp_path: Path, database
 
 
 def test_threads_never_interleave(database: Database) -> None:
-    def add() -> None:
+    def add(_: int) -> None:
         for _ in range(20):
             with database.write() as connection:
                 value = connection.scalar(sa.text("select value from counter"))
                 connection.execute(sa.text("update counter set value = :value"), {"value": value + 1})
 
-    threads = [threading.Thread(target=add) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, add)
     assert _counter(database) == 160
 
 
@@ -221,7 +218,7 @@ def test_turns_come_in_the_order_of_asking(tmp_path: Path) -> None:
             order.append(i)
 
     def in_line(count: int) -> bool:
-        return len(turn._waiting) == count
+        return len(turn.waiting) == count
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(30)]
     with turn.hold():
@@ -246,7 +243,7 @@ def test_a_writer_of_another_process_waits_for_a_lock_without_polling(tmp_path: 
     thread = threading.Thread(target=ask)
     with first.hold():
         thread.start()
-        until(lambda: second._waiting)
+        until(lambda: second.waiting)
         with (tmp_path / ".purse.sqlite3.lock").open("ab") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         order.append("first")

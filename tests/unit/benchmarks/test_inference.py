@@ -44,9 +44,24 @@ def test_sufficient_statistics_have_the_coefficients_of_least_squares_without_no
     level = rng.integers(0, 3, n)
     X = np.column_stack((correlated_rows(n, rng, 1), np.eye(3)[level]))
     y = 0.4 * X[:, 0] + 0.2 * (level == 1) - 0.1
-    b, covariance = sufficient_statistics(Sample(X, y), (1, 3), 1e9, rng)
-    np.testing.assert_allclose(b, [0.4, 0.0, 0.2, 0.0, -0.1], atol=1e-6)
-    assert (np.diag(covariance)[[0, 2, 3, 4]] > 0).all()
+    statistics = sufficient_statistics(Sample(X, y), (1, 3), 1e9, rng)
+    np.testing.assert_allclose(statistics.coefficients, [0.4, 0.0, 0.2, 0.0, -0.1], atol=1e-6)
+    assert (np.diag(statistics.covariance)[[0, 2, 3, 4]] > 0).all()
+
+
+@pytest.mark.parametrize("mu", [0.5, 1e9])
+def test_bootstrap_intervals_of_many_rows_are_as_wide_as_analytic_ones(mu: float) -> None:
+    """With many rows the coefficients are nearly linear in the noise, so both methods estimate one covariance."""
+    rng, n = np.random.default_rng(2), 200_000
+    X = correlated_rows(n, rng, 2)
+    y = X @ np.array([0.5, -0.3]) + 0.1 * rng.standard_normal(n)
+    statistics = sufficient_statistics(Sample(X, y), (1, 1), mu, rng)
+    (low, high), (bootstrap_low, bootstrap_high) = (
+        statistics.analytic(np.eye(3)),
+        statistics.bootstrap(np.eye(3), rng),
+    )
+    np.testing.assert_allclose((bootstrap_high - bootstrap_low) / (high - low), 1.0, atol=0.25)
+    np.testing.assert_allclose((bootstrap_high + bootstrap_low) / 2, (high + low) / 2, atol=0.3 * (high - low).max())
 
 
 def test_the_names_of_cells_differ() -> None:

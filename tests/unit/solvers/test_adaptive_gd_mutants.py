@@ -18,7 +18,6 @@ from solvers.data_access.data import Data, Slots
 from solvers.data_access.frames import in_frame
 from solvers.data_access.meter import Meter
 from solvers.data_access.moment_sums import Limited
-from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax
 from solvers.methods import AdaptiveGd, slopes
@@ -26,7 +25,7 @@ from solvers.methods.path import L1Weight, reallocated
 from solvers.methods.standardised import adaptive_gd
 from tests.support.coupled import complaints_of_each
 from tests.support.mutants import used_before_noise, with_bound_divided
-from tests.support.standardised import LIMITED_LOSSES, noised_for_the_narrow_limit
+from tests.support.standardised import LIMITED_LOSSES
 
 Vector = NDArray[np.float64]
 N, STEPS = 300, 40  # so many that penalties, the l1's weight, residuals' scale and frames are all learned on the way
@@ -161,7 +160,15 @@ def test_a_wide_limit_that_is_forgotten_is_caught(loss: Logistic | Softmax, monk
 def test_noise_of_the_narrow_limit_for_a_gradient_with_the_wide_limit_is_caught(
     loss: Logistic | Softmax, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StandardisedOracle, "_answer", noised_for_the_narrow_limit(StandardisedOracle._answer))
+    answer, bounds = Meter.answer, list[float]()
+
+    def with_the_first_bound(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        if planned.name == "gradient":
+            bounds.append(bound)
+            bound = bounds[0]
+        return answer(meter, planned, value, bound)
+
+    monkeypatch.setattr(Meter, "answer", with_the_first_bound)
     assert f"gradient: {MOVED}" in complaints_of_wide_run(loss)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from solvers.columns import Columns
 from solvers.data_access import inputs, sampled
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
-from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.walk import WalkingOracle
@@ -31,7 +31,7 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.coded_rows import unfolded
-from tests.support.insides import replace_meter
+from tests.support.noiseless import ExactAnswer, noiseless
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -49,29 +49,19 @@ class Scripted(OwnBatches):
         return self.batch
 
 
-class Revealing(Meter):
-    """Answers are values; the bounds are kept."""
-
-    bounds: list[float]
-
-    def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
-        self.bounds.append(bound)
-        return value
-
-
 @pytest.fixture(autouse=True)
 def _own() -> Iterator[None]:
     with own_batches():
         yield
 
 
-def scripted_oracle(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
-    noise = Scripted(SeededBits(1))
+@contextmanager
+def scripted_oracle(data: Data) -> Iterator[tuple[SampledOracle, Scripted, list[ExactAnswer]]]:
+    """Yield an oracle without noise, the source of its batches, and its answers."""
+    source = Scripted(SeededBits(1))
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
-    oracle, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
-    meter.bounds = []
-    replace_meter(oracle, meter)
-    return oracle, noise, meter
+    with noiseless() as answers:
+        yield SampledOracle(data.problem, data, queries, source), source, answers
 
 
 def drawn(loss: Loss, seed: int, length: float = 3.0) -> tuple[Data, Vector, Vector]:
@@ -88,18 +78,19 @@ def joins(loss: Loss, seed: int, distance: float, data: Data | None = None, anch
     """Return the farthest that any record moves a centred change by joining a batch, divided by the bound."""
     own, at, moved = drawn(loss, seed)
     data, at = data or own, at if anchor is None else anchor
-    oracle, noise, meter = scripted_oracle(data)
     worst = 0.0
     at = at if distance >= 1e-17 else 0.0 * at  # at 0, where so short a move is not rounded away
-    for record in range(N):
-        values, meter.bounds = [], []
-        for batch in (np.delete(np.arange(N), record), np.arange(N)):
-            noise.batch = batch
-            values.append(oracle.centred_change("change", at + distance * moved, at))
-        if not meter.bounds:  # rounded away: w is the anchor
-            continue
-        assert len(set(meter.bounds)) == 1
-        worst = max(worst, float(np.linalg.norm(values[1] - values[0])) / meter.bounds[0])
+    with scripted_oracle(data) as (oracle, source, answers):
+        for record in range(N):
+            answers.clear()
+            for batch in (np.delete(np.arange(N), record), np.arange(N)):
+                source.batch = batch
+                oracle.centred_change("change", at + distance * moved, at)
+            if not answers:  # rounded away: w is the anchor
+                continue
+            without, with_record = answers
+            assert without.bound == with_record.bound
+            worst = max(worst, float(np.linalg.norm(with_record.value - without.value)) / without.bound)
     return worst
 
 
@@ -110,14 +101,13 @@ def test_a_centred_change_is_the_mean_change_of_the_records_in_the_batch(loss: L
     problem = data.problem
     reach = 0.9 * problem.G / problem.L
     u = reach * moved
-    oracle, noise, meter = scripted_oracle(data)
     rows = np.array([0, 2, 3, 7])
-    noise.batch = rows
-    value = oracle.centred_change("change", anchor + u, anchor)
-    noise.batch = rows
-    plain = oracle.sampled_change("change", anchor + u, anchor)
+    with scripted_oracle(data) as (oracle, source, answers):
+        source.batch = rows
+        value = oracle.centred_change("change", anchor + u, anchor)
+        plain = oracle.sampled_change("change", anchor + u, anchor)
     assert value == pytest.approx(plain + problem.L / 2 * u * (1 - len(rows) / SIZE), abs=1e-13)
-    centred, whole = meter.bounds
+    centred, whole = (answer.bound for answer in answers)
     assert centred == pytest.approx(problem.L * reach / 2 / SIZE, rel=1e-6)
     assert whole == pytest.approx(problem.L * reach / SIZE, rel=1e-6)
 
@@ -125,14 +115,14 @@ def test_a_centred_change_is_the_mean_change_of_the_records_in_the_batch(loss: L
 @pytest.mark.slow
 def test_it_is_unbiased_over_batches() -> None:
     data, anchor, moved = drawn(Logistic(), 4)
-    oracle, noise, _ = scripted_oracle(data)
     w, rng = anchor + 0.3 * moved, np.random.default_rng(1)
     answers = []
-    for _ in range(4000):
-        noise.batch = np.flatnonzero(rng.random(N) < RATE)
-        answers.append(oracle.centred_change("change", w, anchor))
-    noise.batch = np.arange(N)
-    mean = oracle.sampled_change("change", w, anchor) * SIZE / N
+    with scripted_oracle(data) as (oracle, source, _):
+        for _ in range(4000):
+            source.batch = np.flatnonzero(rng.random(N) < RATE)
+            answers.append(oracle.centred_change("change", w, anchor))
+        source.batch = np.arange(N)
+        mean = oracle.sampled_change("change", w, anchor) * SIZE / N
     assert np.all(np.abs(np.mean(answers, axis=0) - mean) < 6 * np.std(answers, axis=0) / math.sqrt(4000))
 
 
@@ -155,14 +145,13 @@ def test_the_bound_holds_in_a_frame_too() -> None:
     for scale in (1e-3, 1.0, 1e6):
         frame = Frame(rng.uniform(-0.5, 0.5, columns.d - 1), np.full(columns.d - 1, scale), 0.4)
         met = framed(data, frame, 1.0)
-        oracle, noise, meter = scripted_oracle(met)
         u = rng.standard_normal(columns.d)
         u *= 0.5 / np.linalg.norm(u)
-        values = []
-        for batch in (np.arange(N), np.arange(1, N)):
-            noise.batch = batch
-            values.append(oracle.centred_change("change", u, np.zeros(columns.d)))
-        assert np.linalg.norm(values[0] - values[1]) <= meter.bounds[0]
+        with scripted_oracle(met) as (oracle, source, answers):
+            for batch in (np.arange(N), np.arange(1, N)):
+                source.batch = batch
+                oracle.centred_change("change", u, np.zeros(columns.d))
+        assert np.linalg.norm(answers[0].value - answers[1].value) <= answers[0].bound
 
 
 def test_mutant_the_half_without_the_center_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,21 +217,22 @@ def test_beyond_its_reach_it_is_a_plain_change() -> None:
     problem = data.problem
     edge = 2 * problem.G / problem.L
     for distance, centred in ((0.95 * edge, True), (1.05 * edge, False), (1e-120, False)):
-        oracle, _, meter = scripted_oracle(data)
         at = anchor if distance > 1 else np.zeros(D)
         assert centres(problem, distance) == centred
-        centred_answer = oracle.centred_change("change", at + distance * moved, at)
-        plain_answer = oracle.sampled_change("change", at + distance * moved, at)
-        assert (meter.bounds[0] == meter.bounds[1]) != centred
+        with scripted_oracle(data) as (oracle, _, answers):
+            centred_answer = oracle.centred_change("change", at + distance * moved, at)
+            plain_answer = oracle.sampled_change("change", at + distance * moved, at)
+        bounds = [answer.bound for answer in answers]
+        assert (bounds[0] == bounds[1]) != centred
         assert np.array_equal(centred_answer, plain_answer) or centred
-        assert max(meter.bounds) <= centred_bound(problem, SIZE, problem.G)
+        assert max(bounds) <= centred_bound(problem, SIZE, problem.G)
 
 
 def test_at_its_anchor_a_change_reads_no_data_but_counts_as_an_answer() -> None:
     data, anchor, _ = drawn(Logistic(), 6)
-    oracle, _, meter = scripted_oracle(data)
-    assert not oracle.centred_change("change", anchor, anchor).any()
-    assert meter.bounds == []
+    with scripted_oracle(data) as (oracle, _, answers):
+        assert not oracle.centred_change("change", anchor, anchor).any()
+    assert answers == []
     assert oracle.transcript().query("change").count == 1
 
 

@@ -1,5 +1,6 @@
 """FullBatchOracle and SampledOracle: their answers, their bounds and their refusals."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,10 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
 from solvers.data_access import inputs
-from solvers.data_access.data import Data
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Loss, Squared
-from tests.support.insides import data_of, meter_of
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -28,16 +27,16 @@ QUIET = 1e-5  # a noise multiplier at which an answer is its value to five digit
 RATE = 0.25
 
 
+def planned(multiplier: float = QUIET, count: int = 1000) -> Plan:
+    full = PlannedQuery("full", count, Gaussian(), multiplier)
+    return Plan((full, PlannedQuery("batch", count, PoissonGaussian(RATE), multiplier)))
+
+
 def sampled_oracle(
     problem: Problem, X: Vector, y: Vector, multiplier: float = QUIET, count: int = 1000, on_answer: Any = None
 ) -> SampledOracle:
-    plan = Plan(
-        (
-            PlannedQuery("full", count, Gaussian(), multiplier),
-            PlannedQuery("batch", count, PoissonGaussian(RATE), multiplier),
-        )
-    )
-    return SampledOracle(problem, inputs.of_arrays(X, y, problem), plan, Noise(SeededBits(1)), on_answer)
+    data = inputs.of_arrays(X, y, problem)
+    return SampledOracle(problem, data, planned(multiplier, count), Noise(SeededBits(1)), on_answer)
 
 
 @pytest.fixture
@@ -164,8 +163,9 @@ def test_the_noise_is_the_plans(rows: tuple[Problem, Vector, Vector]) -> None:
 
 
 def test_at_the_anchor_the_answer_is_zero_without_a_look_and_counts(rows: tuple[Problem, Vector, Vector]) -> None:
-    oracle, w = sampled_oracle(*rows), np.array([0.3, -0.5, 0.2])
-    oracle._data = None  # type: ignore[assignment]  # whoever looks, fails
+    problem, w = rows[0], np.array([0.3, -0.5, 0.2])
+    unreadable: Any = SimpleNamespace(problem=problem)
+    oracle = SampledOracle(problem, unreadable, planned(), Noise(SeededBits(1)))
     assert oracle.sampled_change("batch", w, w.copy()).tolist() == [0.0, 0.0, 0.0]
     assert oracle.transcript().query("batch").count == 1
 
@@ -203,7 +203,7 @@ def test_the_transcript_holds_all_answers(rows: tuple[Problem, Vector, Vector]) 
     oracle.sampled_change("batch", np.zeros(3), np.zeros(3))  # which reads no data
     assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 2)]
     assert heard == [1, 2, 3, 4, 5]
-    assert meter_of(oracle).plan.covers(oracle.transcript())
+    assert planned().covers(oracle.transcript())
 
 
 def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vector]) -> None:
@@ -242,10 +242,8 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     problem = Problem(Logistic(), n=n, d=d, row_norm=1.5)
     X = rng.standard_normal((n, d))
     y, w = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.standard_normal(d) * scale
-    oracle = sampled_oracle(problem, X, y)
-    value = oracle.gradient("full", w)
-    data = data_of(oracle)
-    assert isinstance(data, Data)
+    value = sampled_oracle(problem, X, y).gradient("full", w)
+    data = inputs.of_arrays(X, y, problem)
     wide = rows_of(data).astype(np.longdouble)
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))

@@ -81,7 +81,8 @@ def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_t
     for name in ("data", "meter", "noise", "plan"):
         assert not hasattr(oracle, name)
     slots = {name for kind in type(oracle).__mro__ for name in getattr(kind, "__slots__", ())}
-    assert {"_data", "_meter", "_problem"} <= slots  # private names, which a later test refuses in methods
+    assert all(name.startswith("_") for name in slots)  # private names, which a later test refuses in methods
+    assert len(slots) >= 3
 
 
 @pytest.mark.parametrize(
@@ -150,12 +151,14 @@ def test_the_search_for_private_names_finds_each_way(source: str) -> None:
     assert not all(is_harmless(node) for node in ast.walk(ast.parse(source)))
 
 
-def accessed(mechanism: Mechanism, problem: Problem = PROBLEM, uses: int = 1) -> DataAccess:
-    """Return an access whose plan has uses of the mechanism, named "value"; all records have been read."""
+def accessed(
+    mechanism: Mechanism, problem: Problem = PROBLEM, uses: int = 1, records: range | None = None
+) -> DataAccess:
+    """Return an access whose plan has uses of the mechanism, named "value". These records, or all, have been read."""
     present = np.ones(problem.slots, dtype=np.bool_) if problem.unit.is_person else None
     data = inputs.of_arrays(np.ones((problem.slots, 2)), np.ones(problem.slots), problem, present)
     access = DataAccess(problem, data, Plan((PlannedQuery("value", uses, mechanism, 1.0),)), Noise(SeededBits(1)))
-    access.mean_gradient(range(problem.n), np.zeros(2))
+    access.mean_gradient(records or range(problem.n), np.zeros(2))
     return access
 
 
@@ -241,9 +244,7 @@ def test_drawn_rows_and_disjoint_parts_serve_one_use() -> None:
 
 
 def test_a_part_contains_all_records_read_since_the_last_release() -> None:
-    access = accessed(Parallel(Laplace(), 2))
-    access._read = None
-    access.mean_gradient(range(3), np.zeros(2))
+    access = accessed(Parallel(Laplace(), 2), records=range(3))
     access.release("value", np.zeros(2), 1.0)
     access.mean_gradient(range(2), np.zeros(2))
     access.mean_gradient(range(4, 6), np.zeros(2))

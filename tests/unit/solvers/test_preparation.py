@@ -35,14 +35,14 @@ from solvers.methods import (
     ObjectivePerturbation,
     PhasedSgd,
 )
-from solvers.preparation import ByMethod, Declared, Private, moments
+from solvers.preparation import ByMethod, Declared, Private
 from solvers.preparation.private import ROW_NORM, STRETCH
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from solvers.solve import AS_DECLARED, run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
-from tests.support.insides import data_of
+from tests.support.mutants import used_before_noise
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -308,14 +308,6 @@ def test_a_method_cannot_request_the_moments(rows: tuple[Vector, Vector]) -> Non
     assert Declared() == AS_DECLARED
 
 
-def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> tuple[Vector, Vector]:
-    """Mutant: request the answers, and use the exact means instead."""
-    center, v = ASK(oracle, problem, floor)
-    data = data_of(oracle)
-    assert isinstance(data, Data)
-    return center + rows_of(data)[:, :-1].mean(axis=0) / 1e3, v
-
-
 def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:
     """Mutant: rows keep their length."""
     return replace(FRAMED(data, frame, 1e3 * row_norm), problem=FRAMED(data, frame, row_norm).problem)
@@ -328,12 +320,12 @@ def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
     return FRAMED(data, Frame(frame.center, frame.scale * factor, frame.constant), own.problem.row_norm)
 
 
-FRAMED, ASK = frames.framed, moments.ask
+FRAMED = frames.framed
 DIAMETER, VARIANCE = moment_bounds.diameter, moment_bounds.variances
 MUTANTS: list[tuple[Any, str, Any]] = [
     (moment_bounds, "diameter", lambda columns: DIAMETER(columns) / 2),
     (moment_bounds, "variances", lambda columns, *where: VARIANCE(columns, *where) / 3),
-    (moments, "ask", exact_center),
+    (Meter, "answer", used_before_noise("means")),
     (frames, "framed", unshortened),
     (frames, "framed", shortened_together),
 ]

@@ -16,7 +16,6 @@ from solvers import Problem, plan
 from solvers.bounds import gradient_bound
 from solvers.data_access import inputs, sums
 from solvers.data_access.data import Data
-from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
@@ -26,7 +25,7 @@ from solvers.methods.defaults.batches import Form, barzilai_borwein
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.solve import run
-from tests.support.insides import replace_meter
+from tests.support.noiseless import noiseless
 from tests.support.quiet_oracle import QuietOracle
 from tests.support.seeded import SeededBits
 
@@ -41,36 +40,25 @@ def rows(n: int, d: int, seed: int = 5) -> tuple[Vector, Vector]:
     return rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
 
 
-def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple[SampledOracle, list[Any]]:
-    """An oracle whose answers go out without noise, and what they were made from."""
-    calls: list[Any] = []
-
-    class Revealing(Meter):
-        def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
-            calls.append((value.copy(), bound))
-            return np.asarray(value.sum(axis=0))
-
-    plan_ = Plan(
-        (PlannedQuery("step", count, SvrgStep(batch, problem.n), 1.0), PlannedQuery("full", 1, Gaussian(), 1.0))
-    )
-    oracle = SampledOracle(problem, data, plan_, Noise(SeededBits(4)))
-    replace_meter(oracle, Revealing(plan_, Noise(SeededBits(4))))
-    return oracle, calls
+def oracle_of(data: Data, batch: int, count: int = 9) -> SampledOracle:
+    step = PlannedQuery("step", count, SvrgStep(batch, data.problem.n), 1.0)
+    queries = Plan((step, PlannedQuery("full", 1, Gaussian(), 1.0)))
+    return SampledOracle(data.problem, data, queries, Noise(SeededBits(4)))
 
 
 def test_with_all_rows_in_the_batch_the_anchor_cancels() -> None:
     X, y = rows(6, 2)
-    oracle, calls = revealing(PROBLEM, inputs.of_arrays(X, y, PROBLEM), 6)
     w, anchor = np.array([0.3, -0.2]), np.array([-0.5, 0.1])
-    answer = oracle.printed_change("step", w, anchor)
+    with noiseless() as answers:
+        answer = oracle_of(inputs.of_arrays(X, y, PROBLEM), 6).printed_change("step", w, anchor)
     gradient = np.clip(X @ w - y, -1, 1) @ X / 6
     assert answer == pytest.approx(gradient)
-    assert calls[0][0][1] == pytest.approx(np.clip(X @ anchor - y, -1, 1) @ X / 6)
+    assert answers[0].value[1] == pytest.approx(np.clip(X @ anchor - y, -1, 1) @ X / 6)
 
 
 def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(6, 2)
-    oracle, _ = revealing(PROBLEM, inputs.of_arrays(X, y, PROBLEM), 2)
+    oracle = oracle_of(inputs.of_arrays(X, y, PROBLEM), 2)
     passes: list[Vector] = []
     original = vars(sums)["gradient_sum"]
 
@@ -97,15 +85,13 @@ def test_replacing_one_record_moves_both_parts_within_their_bounds(loss: Any) ->
     for trial in range(60):
         X, y = rng.standard_normal((6, 2)) * 10.0 ** rng.integers(-2, 4), rng.integers(0, 3, 6).astype(float) - 1
         w, anchor = rng.standard_normal((2, problem.size)) * 5
-        values = []
-        for changed in (False, True):
-            if changed:
-                X, y = X.copy(), y.copy()
-                X[trial % 6], y[trial % 6] = -3 * X[trial % 6], 1.0
-            oracle, calls = revealing(problem, inputs.of_arrays(X, y, problem), 3)
-            oracle.printed_change("step", w, anchor)
-            values.append(calls[0])
-        (parts, bound), (neighbor_parts, neighbor_bound) = values
+        with noiseless() as answers:
+            for changed in (False, True):
+                if changed:
+                    X, y = X.copy(), y.copy()
+                    X[trial % 6], y[trial % 6] = -3 * X[trial % 6], 1.0
+                oracle_of(inputs.of_arrays(X, y, problem), 3).printed_change("step", w, anchor)
+        (parts, bound), (neighbor_parts, neighbor_bound) = answers
         assert bound == neighbor_bound >= 2 * problem.G / 3
         assert np.linalg.norm(parts[0] - neighbor_parts[0]) <= 2 * bound
         assert np.linalg.norm(parts[1] - neighbor_parts[1]) <= bound * 3 / 6
@@ -115,7 +101,7 @@ def test_replacing_one_record_moves_both_parts_within_their_bounds(loss: Any) ->
 
 def test_the_oracle_refuses_wrong_queries_and_points_that_are_not_finite() -> None:
     data = inputs.of_arrays(*rows(6, 2), PROBLEM)
-    oracle, _ = revealing(PROBLEM, data, 2, count=1)
+    oracle = oracle_of(data, 2, count=1)
     w = np.zeros(2)
     with pytest.raises(OutOfPlan):
         oracle.printed_change("full", w, w)

@@ -16,9 +16,7 @@ from solvers import Problem, count_bounds, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.counting import CountingOracle
-from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
-from solvers.data_access.rows import stored_numbers
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Softmax, Squared
@@ -40,7 +38,7 @@ from solvers.selection import Auto
 from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
-from tests.support.insides import data_of
+from tests.support.mutants import used_before_noise
 from tests.support.profiled import LAYOUT, PROFILE_MOMENTS, N, random_records
 from tests.support.seeded import SeededBits
 
@@ -124,15 +122,8 @@ class TestProfile:
             assert complaints(quote, *rows, FAR_RECORD) != []
 
     def test_exact_counts_are_caught(self, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Mutant: add a value of the records to the released counts."""
-        original = CountingOracle.histograms
-
-        def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
-            data = data_of(oracle)
-            assert isinstance(data, Data)
-            return original(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
-
-        monkeypatch.setattr(CountingOracle, "histograms", exact)
+        """Mutant: pay for the counts, and release their exact values."""
+        monkeypatch.setattr(Meter, "answer", used_before_noise("histograms"))
         assert complaints(plan(Profile(8), TABLE, PRIVACY), *rows, FAR_RECORD) != []
 
     def test_requests_that_cannot_be_met_are_refused(self, rows: tuple[Vector, Vector]) -> None:

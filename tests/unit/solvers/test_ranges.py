@@ -19,7 +19,7 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic
 from solvers.methods import DpGd
 from tests.support.coupled import complaints
-from tests.support.standardised import exact_answers
+from tests.support.noiseless import ExactAnswer, noiseless
 
 Vector = NDArray[np.float64]
 PLAIN = Columns((1, 3, 1))
@@ -67,18 +67,19 @@ def test_a_number_beyond_its_range_makes_its_row_the_empty_one() -> None:
     assert np.array_equal(unranged[0], X[0])  # in [-1, 1], where that is all that is declared
 
 
-def test_the_worst_pair_reaches_the_bounds_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = exact_answers(monkeypatch)
+def test_the_worst_pair_reaches_the_bounds_exactly() -> None:
     low, high = np.array([0.0, 1, 0, 0, -0.25, 1]), np.array([1.0, 0, 1, 0, 0.5, 1])
-    center = np.array([0.0, 0.3, 0.3, 0.4, -0.25])
+    center, answers = np.array([0.0, 0.3, 0.3, 0.4, -0.25]), list[ExactAnswer]()
     for first in (low, high):
         X = rows()
         X[0] = first
         planned = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in ("means", "spread", "variances")))
         door = StandardisedOracle(problem(RANGED), inputs.of_arrays(X, np.ones(N), problem(RANGED)), planned, Noise())
-        door.means("means")
-        door.spread("spread", center)
-        door.variances("variances", center, 9.0)
+        with noiseless() as answers_of_pair:
+            door.means("means")
+            door.spread("spread", center)
+            door.variances("variances", center, 9.0)
+        answers += answers_of_pair
     for (answer, bound), (neighbor_answer, neighbor_bound) in zip(answers[:3], answers[3:], strict=True):
         assert bound == neighbor_bound
         assert float(np.linalg.norm(answer - neighbor_answer)) <= 2 * bound

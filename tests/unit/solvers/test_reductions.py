@@ -21,7 +21,6 @@ from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
@@ -33,7 +32,6 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
-from tests.support.insides import data_of
 from tests.support.runs import as_method
 from tests.support.seeded import ScriptedBits, SeededBits
 
@@ -190,13 +188,17 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
     problem = _problem(50)
     drawn = PlannedQuery("drawn", 1, Resampled(Laplace(), 50), 3.0)
     plain = PlannedQuery("plain", 1, Laplace(), 3.0)
-    access = DataAccess(problem, inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain)), Noise(SeededBits(1)))
+    data, queries = inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain))
+    access = DataAccess(problem, data, queries, Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="other rows"):
         access.release("drawn", np.zeros(2), 0.1)
-    access = DataAccess(problem, data_of(access), Plan((drawn, plain)), Noise(SeededBits(1)))
+    access = DataAccess(problem, data, queries, Noise(SeededBits(1)))
+    each_gradient = [tuple(access.mean_gradient(range(i, i + 1), np.zeros(2))) for i in range(50)]
     again = access.redrawn()
-    assert isinstance(data_of(again), Data)
-    assert len({tuple(row) for row in rows_of(data_of(again))}) < 45
+    drawn_gradients = [tuple(again.mean_gradient(range(i, i + 1), np.zeros(2))) for i in range(50)]
+    assert len(set(each_gradient)) == 50
+    assert len(set(drawn_gradients)) < 45
+    assert set(drawn_gradients) < set(each_gradient)
     with pytest.raises(OutOfPlan, match="other rows"):
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)

@@ -19,7 +19,6 @@ from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import inputs, partitioned, weighted
 from solvers.data_access.data import Data
-from solvers.data_access.meter import Meter
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.rows import copied
 from solvers.data_access.weighted_sums import Curvatures, LongRows, Scores
@@ -39,6 +38,7 @@ from solvers.regularizers import L2
 from solvers.solve import run
 from solvers.statistics import Profile
 from solvers.weighting import LinearWeights, LogisticWeights
+from tests.support.noiseless import noiseless
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -56,22 +56,18 @@ def labels(margins: Vector, rng: np.random.Generator) -> Vector:
     return np.where(rng.random(len(margins)) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
 
 
-def test_the_bound_of_a_gradient_covers_the_rounding_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_of_a_gradient_covers_the_rounding_of_a_row() -> None:
     """A computed score can be longer than its bound by the rounding of its norm, its cut and its product."""
-    problem, size, bounds = problem_of(Columns((2,)), True, 4), 2, list[float]()
+    problem, size = problem_of(Columns((2,)), True, 4), 2
     X = np.column_stack((np.eye(2)[[0, 1, 0, 1]], np.ones(4)))
     queries = (PlannedQuery("gradient", 1, Gaussian(), 1.0),)
     oracle = DataOracles(inputs.of_arrays(X, np.ones(4), problem), Plan(queries), Noise(SeededBits(1))).weighted()
 
-    def perturb(_: Meter, _planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        bounds.append(bound)
-        return value
-
-    monkeypatch.setattr(Meter, "perturb", perturb)
     frame, weights = FullFrame(np.eye(2), np.zeros(2), np.ones(2, np.bool_)), LinearWeights(1.0, 1.0)
-    oracle.gradient("gradient", np.ones(2), frame, weights)
+    with noiseless() as answers:
+        oracle.gradient("gradient", np.ones(2), frame, weights)
     longest = weights.gradient_bound * (1 + (size + 16) * UNIT)
-    assert bounds == [moment_bounds.of_means(problem, longest, longest)]
+    assert answers[0].bound == moment_bounds.of_means(problem, longest, longest)
 
 
 def test_rows_without_a_weight_make_no_overflow_at_the_largest_limits() -> None:

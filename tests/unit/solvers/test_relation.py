@@ -32,6 +32,7 @@ from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan, run
 from solvers.statistics import Profile
+from tests.support.noiseless import noiseless
 from tests.support.seeded import SeededBits
 from tests.support.standardised import LIMITED_LOSSES
 
@@ -48,14 +49,8 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
     problem = Problem(loss, n=1, d=D, row_norm=columns.row_norm, columns=columns, relation="zero_out")
     names = ("means", "spread", "variances", "gradient", "target_mean", "target_spread", "residual",
         "histograms", "cells", "products")  # fmt: skip
-    planned, movements = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in names), "zero_out"), []
-
-    def perturb(_: Gaussian, value: Vector, _z: float, bound: float, _noise: Noise) -> Vector:
-        movements.append((float(np.linalg.norm(value)), bound))
-        return value
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Gaussian, "perturb", perturb)
+    planned = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in names), "zero_out")
+    with noiseless() as answers:
         rows, noise = inputs.of_arrays(x, np.array([y]), problem), Noise(SeededBits(1))
         door = StandardisedOracle(problem, rows, planned, noise)
         counting = CountingOracle(problem, rows, planned, noise)
@@ -72,7 +67,7 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
             door.target_mean("target_mean")
             door.target_spread("target_spread", 0.4)
             door.residual("residual", w, frame, 0.7)
-    return movements
+    return [(float(np.linalg.norm(value)), bound) for value, bound in answers]
 
 
 @pytest.mark.slow

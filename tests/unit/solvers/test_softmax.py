@@ -17,13 +17,12 @@ from solvers import Problem, domains, methods, plan, regularizers, solve
 from solvers.bounds import block_rows, gradient_bound, sampled_bound
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import clip
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
 from solvers.methods import AdaSsp, Method, ObjectivePerturbation, OutputPerturbation
-from tests.support.insides import data_of, replace_meter
+from tests.support.noiseless import noiseless
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -166,22 +165,9 @@ def test_clipping_cuts_the_length_of_each_column_and_leaves_the_others() -> None
     assert (np.abs(tiny) <= 5e-324).all()
 
 
-class Unmasking(Meter):
-    """Hands out each value before noise, and keeps its bound."""
-
-    bound = 0.0
-
-    def answer(self, planned: PlannedQuery, value: Floats, bound: float) -> Floats:  # noqa: ARG002
-        self.bound = bound
-        return value
-
-
-def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[SampledOracle, Unmasking]:
+def oracle_of(data: Data) -> SampledOracle:
     queries = (PlannedQuery("full", 9, Gaussian(), 1.0), PlannedQuery("batch", 9, PoissonGaussian(1.0), 1.0))
-    plan_, noise = Plan(queries), Noise(SeededBits(1))
-    oracle, meter = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise), Unmasking(plan_, noise)
-    replace_meter(oracle, meter)
-    return oracle, meter
+    return SampledOracle(data.problem, data, Plan(queries), Noise(SeededBits(1)))
 
 
 @pytest.mark.slow
@@ -194,9 +180,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     X, y = rng.standard_normal((n, d)), rng.integers(0, classes, n).astype(float)
     w = rng.standard_normal(problem.size) * scale
     anchor = w + rng.standard_normal(problem.size) * (0.1 if scale <= 1e8 else scale)
-    oracle, meter = unmasked(problem, X, y)
-    data = data_of(oracle)
-    assert isinstance(data, Data)
+    data = inputs.of_arrays(X, y, problem)
     wide = X.astype(np.longdouble) * data.scale[:, None]
 
     def slopes(at: Floats) -> NDArray[np.longdouble]:
@@ -212,19 +196,25 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     norm, change = float(np.linalg.norm(w)), float(np.linalg.norm(w - anchor))
     tolerance = gradient_bound(problem, norm) - problem.G / n
     # The tolerance is that of two answers, so each answer has half of it.
-    assert gap(oracle.gradient("full", w), slopes(w)) <= tolerance / 2 <= 2.01 * problem.G
-    assert meter.bound == tolerance + problem.G / n
-    assert gap(oracle.sampled_gradient("batch", w), slopes(w)) <= tolerance  # at rate 1, of all records
-    assert meter.bound == pytest.approx(sampled_bound(problem, n, problem.G, norm), rel=1e-12)
-    answer, limit = oracle.sampled_change("batch", w, anchor), min(problem.G, problem.L * change)
+    with noiseless() as answers:
+        oracle = oracle_of(data)
+        oracle.gradient("full", w)
+        oracle.sampled_gradient("batch", w)
+        oracle.sampled_change("batch", w, anchor)
+    full, batch, moved = answers
+    assert gap(full.value, slopes(w)) <= tolerance / 2 <= 2.01 * problem.G
+    assert full.bound == tolerance + problem.G / n
+    assert gap(batch.value, slopes(w)) <= tolerance  # at rate 1, of all records
+    assert batch.bound == pytest.approx(sampled_bound(problem, n, problem.G, norm), rel=1e-12)
+    limit = min(problem.G, problem.L * change)
     true = slopes(w) - slopes(anchor)
     true *= np.minimum(1, limit / problem.row_norm / np.maximum(np.linalg.norm(true.astype(float), axis=1), 1e-300))[
         :, None
     ]
     reach = norm + float(np.linalg.norm(anchor))
-    assert gap(answer, true) <= sampled_bound(problem, n, limit, reach)
+    assert gap(moved.value, true) <= sampled_bound(problem, n, limit, reach)
     # BLAS takes the norms in an order of its own
-    assert meter.bound == pytest.approx(sampled_bound(problem, n, limit, reach), rel=1e-12)
+    assert moved.bound == pytest.approx(sampled_bound(problem, n, limit, reach), rel=1e-12)
 
 
 def test_the_granted_error_is_small_where_it_should_be() -> None:
@@ -237,9 +227,10 @@ def test_a_change_is_clipped_nowhere_as_long_as_the_safeguard_holds() -> None:
     X, y = rng.standard_normal((50, 3)), rng.integers(0, 4, 50).astype(float)
     w = rng.standard_normal(12)
     anchor = w + 0.3 * rng.standard_normal(12)
-    oracle, _ = unmasked(problem, X, y)
-    apart = oracle.gradient("full", w) - oracle.gradient("full", anchor)
-    np.testing.assert_allclose(oracle.sampled_change("batch", w, anchor), apart, atol=1e-13)
+    oracle = oracle_of(inputs.of_arrays(X, y, problem))
+    with noiseless():
+        apart = oracle.gradient("full", w) - oracle.gradient("full", anchor)
+        np.testing.assert_allclose(oracle.sampled_change("batch", w, anchor), apart, atol=1e-13)
 
 
 @pytest.mark.slow

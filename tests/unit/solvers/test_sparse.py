@@ -34,6 +34,7 @@ from solvers.methods import AdaptiveGd, DpGd, DpSvrg
 from solvers.problem import Problem
 from solvers.solve import run
 from tests.support.coded_rows import targets, unfolded
+from tests.support.noiseless import noiseless
 from tests.support.operations import operations
 from tests.support.plain_loops import added, examples
 from tests.support.seeded import SeededBits
@@ -192,22 +193,17 @@ def test_stored_entries_and_codes_are_checked_before_use() -> None:
     assert rows_of(Data.coded(stored, np.zeros(5), task)).tolist() == [[0.25, 0.0, 0.0, 1.0, 1.0]] + [empty] * 4
 
 
-def test_the_bound_of_variances_covers_the_rounding_of_a_computed_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    p, bounds = 5000, []
+def test_the_bound_of_variances_covers_the_rounding_of_a_computed_norm() -> None:
+    p = 5000
     columns = Columns((1,) * p)
     task = Problem(Squared(), n=1, d=p + 1, row_norm=columns.row_norm, columns=columns)
 
-    def perturb(_: Gaussian, value: Floats, z: float, bound: float, noise: Noise) -> Floats:
-        del z, noise
-        bounds.append(bound)
-        return value
-
-    monkeypatch.setattr(Gaussian, "perturb", perturb)
     data = Data.coded(inputs.records(sp.csr_array(np.ones((1, p + 1))), task), np.zeros(1), task)
     planned = Plan((PlannedQuery("variances", 1, Gaussian(), 1.0),))
-    StandardisedOracle(task, data, planned, Noise(SeededBits(3))).variances("variances", np.zeros(p), 1.0)
+    with noiseless() as answers:
+        StandardisedOracle(task, data, planned, Noise(SeededBits(3))).variances("variances", np.zeros(p), 1.0)
     exact = moment_bounds.variances(columns, np.zeros(p), 1.0)
-    assert 1 + p * 2.0**-53 < bounds[0] / exact < 1 + 2 * p * 2.0**-53
+    assert 1 + p * 2.0**-53 < answers[0].bound / exact < 1 + 2 * p * 2.0**-53
 
 
 def test_rows_without_an_entry_are_counted_as_well() -> None:

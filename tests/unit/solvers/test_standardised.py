@@ -1,6 +1,7 @@
 """StandardisedOracle: its answers, and the bounds within which replacing a record moves them."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,17 +28,19 @@ from solvers.losses import Logistic, Loss, Squared
 from solvers.losses.smoothing import BoundedSlope, at_least
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.solve import run
+from tests.support.noiseless import ExactAnswer, noiseless
 from tests.support.seeded import SeededBits
-from tests.support.standardised import LIMITED_LOSSES, QUERIES, Vector, every_answer, exact_answers, limited
+from tests.support.standardised import LIMITED_LOSSES, QUERIES, Vector, every_answer, limited
 
 COLUMNS = Columns((1, 3, 1, 2))  # two numbers and two blocks: rows of length 8
 D, N = COLUMNS.d, 12
 
 
 @pytest.fixture
-def recorded_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
-    """Values and bounds of all answers of a test, without noise."""
-    return exact_answers(monkeypatch)
+def answers() -> Iterator[list[ExactAnswer]]:
+    """All answers of a test, without noise."""
+    with noiseless() as answers:
+        yield answers
 
 
 def problem(loss: Loss) -> Problem:
@@ -74,20 +77,19 @@ def test_replacing_a_record_moves_no_answer_by_more_than_twice_its_bound(loss: L
     frame = Frame(center, np.exp(rng.normal(size=D - 1) * 2), float(rng.uniform(0.1, 2)))
     w, limit = rng.normal(size=D * loss.outputs) * float(rng.choice([0.1, 10.0])), float(rng.uniform(0.01, 2))
     runs = []
-    with pytest.MonkeyPatch.context() as patched:
-        for at in range(2):
-            calls = exact_answers(patched)
-            if at:
-                X[5], y[5] = row(rng, extreme), target(rng, loss)
+    for at in range(2):
+        if at:
+            X[5], y[5] = row(rng, extreme), target(rng, loss)
+        with noiseless() as answers:
             every_answer(oracle(loss, X, y), loss, center, frame, w, limit)
-            runs.append(calls)
+        runs.append(answers)
     assert len(runs[0]) == len(runs[1]) > 5
     for (answer, bound), (neighbor_answer, neighbor_bound) in zip(*runs, strict=True):
         assert bound == neighbor_bound
         assert float(np.linalg.norm(answer - neighbor_answer)) <= 2 * bound
 
 
-def test_bounds_are_attained_and_rounding_is_small(recorded_calls: list[tuple[Vector, float]]) -> None:
+def test_bounds_are_attained_and_rounding_is_small(answers: list[ExactAnswer]) -> None:
     """Worst pairs: every number from -1 to 1 and every block to another corner; a gradient turned around."""
     low, high = np.array([-1, 1, 0, 0, -1, 1, 0, 1.0]), np.array([1, 0, 1, 0, 1, 0, 1, 1.0])
     X = np.tile(low, (N, 1))
@@ -98,13 +100,13 @@ def test_bounds_are_attained_and_rounding_is_small(recorded_calls: list[tuple[Ve
         door = oracle(Logistic(), X, np.ones(N))
         door.means("means")
         door.gradient("gradient", np.zeros(D), frame, 0.01)
-    (means, bound), (gradient, limit), (neighbor_means, _), (turned, _) = recorded_calls
+    (means, bound), (gradient, limit), (neighbor_means, _), (turned, _) = answers
     assert np.linalg.norm(means - neighbor_means) == pytest.approx(2 * bound, rel=1e-9)
     assert limit == pytest.approx(0.01 / N, rel=1e-6)
     assert np.linalg.norm(gradient - turned) > 1.0 * limit  # blocks do not turn around: they are at right angles
 
 
-def test_a_spread_and_variances_reach_their_bounds(recorded_calls: list[tuple[Vector, float]]) -> None:
+def test_a_spread_and_variances_reach_their_bounds(answers: list[ExactAnswer]) -> None:
     rng = np.random.default_rng(4)
     X = np.stack([row(rng) for _ in range(N)])
     center = np.zeros(D - 1)
@@ -114,15 +116,15 @@ def test_a_spread_and_variances_reach_their_bounds(recorded_calls: list[tuple[Ve
         door = oracle(Logistic(), X, np.ones(N))
         door.spread("spread", center)
         door.variances("variances", center, 9.0)
-    (spread, spread_bound), (variances, widest), (neighbor_spread, _), (apart, _) = recorded_calls
+    (spread, spread_bound), (variances, widest), (neighbor_spread, _), (apart, _) = answers
     assert neighbor_spread[0] - spread[0] == pytest.approx(2 * spread_bound, rel=1e-9)
     assert np.linalg.norm(apart - variances) == pytest.approx(2 * widest, rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
-def test_answers_are_the_formulas(loss: Loss, recorded_calls: list[tuple[Vector, float]]) -> None:
+def test_answers_are_the_formulas(loss: Loss, answers: list[ExactAnswer]) -> None:
     """Against NumPy on explicit z; 1e-12 is far above the rounding of a dozen rows of eight."""
-    del recorded_calls
+    del answers
     rng = np.random.default_rng(8)
     X = np.stack([row(rng) for _ in range(N)])
     y = np.array([target(rng, loss) for _ in range(N)])
@@ -239,7 +241,7 @@ def test_columns_state_their_bounds_and_kinds() -> None:
         Problem(Logistic(), n=4, d=9, row_norm=2.0, columns=COLUMNS)
 
 
-def test_a_frame_changed_after_it_was_used_is_another_frame(recorded_calls: list[tuple[Vector, float]]) -> None:
+def test_a_frame_changed_after_it_was_used_is_another_frame(answers: list[ExactAnswer]) -> None:
     """Limits are those of the changed frame. Those of the old one would be a thousand times too large."""
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
@@ -247,14 +249,12 @@ def test_a_frame_changed_after_it_was_used_is_another_frame(recorded_calls: list
     door.gradient("gradient", np.zeros(D), frame, 1.0)
     frame.scale[:] = 1e3
     door.gradient("gradient", np.zeros(D), frame, 1.0)
-    for value, bound in recorded_calls:
+    for value, bound in answers:
         assert np.linalg.norm(value) <= N * bound
 
 
 @pytest.mark.parametrize("name", ["center", "scale", "constant"])
-def test_a_frame_that_differs_in_one_thing_is_another_frame(
-    name: str, recorded_calls: list[tuple[Vector, float]]
-) -> None:
+def test_a_frame_that_differs_in_one_thing_is_another_frame(name: str, answers: list[ExactAnswer]) -> None:
     """All rows are one that the first frame makes a hundred times shorter than the next: limits of the first are not
     the next one's.
     """
@@ -269,7 +269,7 @@ def test_a_frame_that_differs_in_one_thing_is_another_frame(
     }[name]
     for frame in (first, then):
         door.gradient("gradient", np.zeros(D), frame, 1.0)
-    for value, bound in recorded_calls:
+    for value, bound in answers:
         assert np.linalg.norm(value) < N * bound * (1 + 1e-9)
 
 
@@ -293,7 +293,7 @@ def test_data_that_were_prepared_for_another_problem_are_refused(change: dict[st
             run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
 
 
-def test_the_oracle_computes_the_longest_row_of_a_frame_itself(recorded_calls: list[tuple[Vector, float]]) -> None:
+def test_the_oracle_computes_the_longest_row_of_a_frame_itself(answers: list[ExactAnswer]) -> None:
     """A caller's own kind of frame, by which rows would seem to be short."""
 
     class Boasting(Frame):
@@ -305,14 +305,14 @@ def test_the_oracle_computes_the_longest_row_of_a_frame_itself(recorded_calls: l
         oracle(Logistic(), X, np.ones(N)).gradient(
             "gradient", np.zeros(D), kind(np.zeros(D - 1), np.ones(D - 1), 1.0), 1.0
         )
-    assert recorded_calls[0][1] == recorded_calls[1][1]
+    assert answers[0][1] == answers[1][1]
 
 
 @pytest.mark.parametrize("constant", [1e-6, 1e3])
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 9e24])
 @pytest.mark.parametrize("limit", [1e-100, 1.0, 1e100])
 def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
-    constant: float, scale: float, limit: float, recorded_calls: list[tuple[Vector, float]]
+    constant: float, scale: float, limit: float, answers: list[ExactAnswer]
 ) -> None:
     """Rows at the center and far from it, targets that nobody clipped."""
     rng = np.random.default_rng(6)
@@ -323,15 +323,13 @@ def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
         for smoothing in (0.0, 1e-4, 100.0):
             door = oracle(loss, X, np.asarray(y, dtype=float))
             door.gradient("gradient", np.zeros(D * loss.outputs), frame, limit, smoothing)
-    for value, bound in recorded_calls:
+    for value, bound in answers:
         assert np.isfinite(value).all()
         assert np.linalg.norm(value) <= N * bound
 
 
 @pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
-def test_the_bound_covers_the_terms_that_centring_cancels(
-    loss: Loss, recorded_calls: list[tuple[Vector, float]]
-) -> None:
+def test_the_bound_covers_the_terms_that_centring_cancels(loss: Loss, answers: list[ExactAnswer]) -> None:
     """Rows lie at the center of a wide frame, where terms are 1e19 times as long as their sum."""
     rng = np.random.default_rng(3)
     X = np.tile(row(rng), (N, 1))
@@ -340,9 +338,9 @@ def test_the_bound_covers_the_terms_that_centring_cancels(
     for seed in range(20):
         X[0] = row(np.random.default_rng(seed))
         oracle(loss, X, y).gradient("gradient", np.zeros(D * loss.outputs), frame, limit)
-    gaps = [float(np.linalg.norm(first - second)) for first, _ in recorded_calls for second, _ in recorded_calls]
-    assert len({bound for _, bound in recorded_calls}) == 1
-    assert 2 * limit / N < max(gaps) <= 2 * recorded_calls[0][1]
+    gaps = [float(np.linalg.norm(first - second)) for first, _ in answers for second, _ in answers]
+    assert len({bound for _, bound in answers}) == 1
+    assert 2 * limit / N < max(gaps) <= 2 * answers[0][1]
 
 
 def test_targets_beyond_their_range_are_cut() -> None:

@@ -33,6 +33,7 @@ from solvers.regularizers import L2
 from solvers.solve import Limits, Quote
 from solvers.solve import run as run_one
 from solvers.trials import Candidate, Candidates, Tuning
+from tests.support.noiseless import noiseless
 from tests.support.receipts import make
 from tests.support.seeded import SeededBits
 
@@ -294,23 +295,16 @@ def test_a_person_moves_a_score_by_one_at_most_however_many_rows_are_theirs(rows
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_a_persons_score_gets_its_noise_before_it_is_divided(
-    rows: tuple[Vector, Vector], relation: Relation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_persons_score_gets_its_noise_before_it_is_divided(rows: tuple[Vector, Vector], relation: Relation) -> None:
     """The score is a whole number of steps with the bound of k slots. A division by 3 once caused a rounding error."""
-    k, people, calls = 3, 50, []
+    k, people = 3, 50
     problem = replace(PROBLEM, n=people, unit=Unit("person", k), relation=relation)
     X = rows[0][: 2 * people]
     data = of_persons(X, np.sign(X[:, 0]), np.repeat(np.arange(people), 2), problem, Noise(SeededBits(4)))
-
-    def perturb(_: Gaussian, value: Vector, _multiplier: float, bound: float, _noise: Noise) -> Vector:
-        calls.append((float(value[0]), bound))
-        return value
-
-    monkeypatch.setattr(Gaussian, "perturb", perturb)
     plan, w = Plan((PlannedQuery("score", 1, Gaussian(), 1.0),), relation), np.linspace(-1, 1, LAYOUT.d)
-    actual = ScoreOracle(problem, data, plan, Noise()).score("score", w)
-    [(value, bound)] = calls
-    assert (value * 2**17).is_integer()
+    with noiseless() as answers:
+        actual = ScoreOracle(problem, data, plan, Noise()).score("score", w)
+    [(value, bound)] = answers
+    assert (float(value[0]) * 2**17).is_integer()
     assert bound == k * BOUND
     assert actual == pytest.approx(score(data, w) / people)
