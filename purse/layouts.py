@@ -123,7 +123,8 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
 
 def _counts(result: CountsResult, caption: str) -> Table:
     labels = [_labels(axis) for axis in result.axes]
-    note = f"Each count is within {text.number(result.within)} of the exact one in 95 of 100 releases."
+    within = max(round(result.within), 1)
+    note = f"Each count is within {within:,} of the exact one in 95 of 100 releases."
     counts = [round(count) for count in result.counts]
     if len(labels) == 2:
         first, second = labels
@@ -174,7 +175,10 @@ def _evaluation(released: ReleasedEvaluation) -> Iterator[Table]:
             squared, absolute = residuals.mean_squared_error, residuals.mean_absolute_error
             yield _measures({"mean squared error": squared, "mean absolute error": absolute})
             rows = list(zip(_spans(residuals.edges), map(round, residuals.counts), strict=True))
-            note = "A residual is the prediction minus the target."
+            note = (
+                f"A residual is the prediction minus the target, cut to {text.number(residuals.clip)} in either "
+                "direction. The first and the last bin contain the cut residuals, which make both errors too small."
+            )
             yield Table(("residual", "rows"), rows, "Residuals", note, "histogram")
 
 

@@ -199,7 +199,7 @@ class Model(Tabular, models.Model):
         if self.link == "softmax":
             captions = [f"Coefficients of class {name}" for name in self.classes or ()]
         tables = list(map(self._coefficients, captions, margins, half_widths))
-        tables[:-1] = [replace(table, note="") for table in tables[:-1]]
+        tables[1:] = [replace(table, note="") for table in tables[1:]]
         if (best := self.tuning) is not None:
             row = (f"candidate {best.candidate + 1}", best.score, best.noise_std)
             tables.append(Table(("chosen", "score", "std of its noise"), [row], f"The best of {best.runs} runs"))
@@ -208,10 +208,12 @@ class Model(Tabular, models.Model):
     def _coefficients(self, caption: str, margin: Coefficients, half_widths: Mapping[str, float]) -> Table:
         """Return the coefficients of encoded values, perhaps with intervals, and those in the file's units."""
         in_units = self._in_units(margin)
-        effect = f"{self.target.name}, in its unit" if self.link == "identity" else "the margin"
+        name = self.target.name
+        effects = {"identity": f"{name}, in its unit,", "log": f"the log of {name}", "logistic": "the log-odds"}
+        effect = effects.get(self.link, "the score")
         note = (
             "The bars and the first number compare the columns: numbers are encoded in [-1, 1] by their declared "
-            f"range. The last number is the change of {effect} for one unit of the column, as the file holds it."
+            f"range. The last number is the change of {effect} for one unit of the column in the file."
         )
         if self.intervals is not None:
             note += f" Intervals at confidence {self.intervals.level:g}: {self.intervals.statement}"

@@ -178,7 +178,7 @@ class Tabular(ABC):
 
 
 def written(cell: Cell, number: Callable[[float], str] = text.number) -> str:
-    """Return a cell as text: an estimate with its interval, dates as dates, counts with all digits.
+    """Return a cell as text: an estimate with its interval unless it is exact, dates as dates, counts with all digits.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def written(cell: Cell, number: Callable[[float], str] = text.number) -> str:
             return " to ".join(dated(end, date) or number(end) for end in (low, high))
         case Estimate(value, low, high, date):
             at, *ends = (dated(each, date) or number(each) for each in (value, low, high))
-            return f"{at} [{', '.join(ends)}]"
+            return at if low == value == high else f"{at} [{', '.join(ends)}]"
         case int():
             return f"{cell:,}"
         case _:

@@ -10,11 +10,18 @@ _MIN_COLUMN_WIDTH: Final = 16
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows under headings. The widest columns are wrapped if a row would be longer than `WIDTH`."""
+    """Return rows under headings. The widest columns are wrapped between words if a row is longer than `WIDTH`."""
     cells = [list(headings), *([number(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
-    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and max(widths) > _MIN_COLUMN_WIDTH:
-        widths[widths.index(max(widths))] -= 1
+    least_widths = [
+        max(_MIN_COLUMN_WIDTH, _longest_word(row[column] for row in cells)) for column in range(len(widths))
+    ]
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
+        spare = [width - least for width, least in zip(widths, least_widths, strict=True)]
+        wrappable = [column for column, columns in enumerate(spare) if columns > 0]
+        if not wrappable:
+            break
+        widths[max(wrappable, key=widths.__getitem__)] -= 1
     lines = []
     for row in cells:
         wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
@@ -57,6 +64,10 @@ def amount(value: float) -> str:
 def loss(epsilon: float, delta: float) -> str:
     """Return a privacy loss as text."""
     return f"epsilon {epsilon:.4g} at delta {delta:.3g}"
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    return max(len(word) for text in texts for word in text.split() or [""])
 
 
 def _wrapped(text: str, width: int) -> list[str]:

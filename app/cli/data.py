@@ -163,7 +163,7 @@ def _listed(datasets: Sequence[Dataset]) -> Output:
             f"{each.rows or each.persons} {each.unit.name}s",
             each.budget.jobs,
             percent(each.budget.share),
-            loss(each.budget.remaining),
+            f"epsilon {each.budget.remaining.epsilon:.4g}",
         )
         for each in datasets
     ]

@@ -35,8 +35,8 @@ def list_grants(client: Client, dataset: Dataset) -> Output:
       purse grant list census
     """
     grants = client.datasets.grants(dataset)
-    rows = [(each.analyst, each.identity, each.granted_by, each.granted_at) for each in grants]
-    return Output(grants, text.table(("analyst", "identity", "granted by", "at"), rows))
+    rows = [(each.analyst, each.identity, each.granted_by, each.granted_at[:10]) for each in grants]
+    return Output(grants, text.table(("analyst", "identity", "granted by", "since"), rows))
 
 
 def revoke_grant(client: Client, dataset: Dataset, analyst: Analyst) -> Output:

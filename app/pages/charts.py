@@ -82,12 +82,13 @@ def accuracy(forecast: Mapping[str, Any]) -> Chart:
     return Chart(f"Expected {measure} against epsilon", "line", x, lines, ("epsilon", measure), is_log=True)
 
 
-def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
+def spending(jobs: Sequence[Mapping[str, Any]], now: float) -> Chart | None:
     """Return the used share of the present budget over time, by analyst, or None for fewer than two charges.
 
     Parameters
     ----------
     jobs : charged jobs in the order of their submission
+    now : time at which the chart ends, in seconds since 1970
     """
     if len(jobs) < 2:
         return None
@@ -96,11 +97,12 @@ def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
     for job in jobs:
         totals[job["analyst"]] += 100 * (job["share"] or 0.0)
         steps.append(dict(totals))
+    steps.append(dict(totals))
     lines = [Line(analyst, [step[analyst] for step in steps]) for analyst in totals]
     if len(totals) > 1:
         lines.append(Line("all", [sum(step.values()) for step in steps], is_reference=True))
     times = [datetime.fromisoformat(job["created_at"]).timestamp() for job in jobs]
-    x = [times[0] - 1.0, *times]  # nothing was spent a second before the first charge
+    x = [times[0] - 1.0, *times, max(now, times[-1])]  # nothing was spent a second before the first charge
     axes = ("time (UTC)", "% of the budget")
     title = "Share of the budget that jobs had used by then, by analyst"
     return Chart(title, "step", x, lines, axes, is_time=True, y_range=(0.0, 1.0))

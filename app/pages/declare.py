@@ -6,11 +6,17 @@ from dataclasses import replace
 from fastapi import Response
 
 from app.http.errors import ApiError
-from app.pages.forms import Field, document
+from app.pages.forms import Field, document, with_defaults
 from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
+from app.pages.upload import EXAMPLES
 
 _FIELDS = ("name", "rows", "unit", "budget", "neighbors", "family", "sessions")
 _UNIT_FIELDS = ("unit.max_rows", "unit.persons")
+_HINTS = {
+    "rows": "Public number of rows.",
+    "unit.max_rows": "Largest number of a person's rows that one answer may use.",
+    "unit.persons": "Public number of persons, including persons without a row.",
+}
 
 router = page_router("/declare", STEWARDS_ONLY)
 
@@ -35,12 +41,14 @@ async def declare(visit: Visiting) -> Response:
 
 async def _page(visit: Visit, values: dict[str, str], error: ApiError | None = None) -> Response:
     fields = {field.name: field for field in _fields(visit, values)}
-    return await visit.page("declare.html", error=error, fields=fields)
+    budget = {part.label: part for part in fields["budget"].parts}
+    return await visit.page("declare.html", error=error, fields=fields, budget=budget)
 
 
 def _fields(visit: Visit, values: dict[str, str]) -> list[Field]:
     """Return the fields of a declaration that are not about a file, in their order on the page."""
-    fields = {field.name: field for field in visit.forms.fields("DatasetSpec", values, {})}
+    described = with_defaults(visit.forms.fields("DatasetSpec", values, {}), EXAMPLES, _HINTS)
+    fields = {field.name: field for field in described}
     parts = tuple(part for part in fields["unit"].parts if part.name in _UNIT_FIELDS)
     fields["unit"] = replace(fields["unit"], parts=tuple(replace(part, required=False) for part in parts))
     return [fields[name] for name in _FIELDS]

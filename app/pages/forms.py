@@ -8,11 +8,13 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 Schema = Mapping[str, Any]
 Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice", "choices", "union", "group", "list"]
 MAX_OPTIONS = 300  # of one field; if there are more names, they are typed, one per line
+NO_HINTS: Mapping[str, str] = MappingProxyType({})
 _REFERENCE_PREFIX = "#/components/schemas/"
 _MAX_DEPTH, _MAX_ITEMS = 6, 1000
 _TYPED_TAB = "\\t"  # a person cannot type a tab, because its key moves to the next field
@@ -192,13 +194,22 @@ def missing(fields: Iterable[Field]) -> list[Field]:
     return empty
 
 
-def with_defaults(fields: Iterable[Field], defaults: Mapping[str, str]) -> list[Field]:
-    """Return the fields, with these words (by the name of a field) for what applies if a field stays empty."""
+def with_defaults(
+    fields: Iterable[Field], defaults: Mapping[str, str], hints: Mapping[str, str] = NO_HINTS
+) -> list[Field]:
+    """Return the fields with words of a page.
+
+    Parameters
+    ----------
+    defaults : words for what applies if a field stays empty, by the field's name
+    hints : descriptions that replace those of the schema, by the field's name
+    """
     return [
         replace(
             field,
             default=defaults.get(_MEMBER.sub("", field.name), field.default),
-            parts=tuple(with_defaults(field.parts, defaults)),
+            hint=hints.get(field.name, field.hint),
+            parts=tuple(with_defaults(field.parts, defaults, hints)),
         )
         for field in fields
     ]

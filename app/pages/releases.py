@@ -5,7 +5,6 @@ A page shows the first rows and columns of a large release. The file contains al
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from app.pages import charts, words
 from app.pages.charts import Chart
@@ -21,7 +20,6 @@ MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
 MOST_OF_PAGE = 5000  # cells of a page, after which no further table is shown
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
 _DARKEST_SHADE = 0.5  # text on it stays readable
-_number = partial(words.number, digits=3)  # of a cell that is not a count
 _DOCUMENTS: Mapping[str, type[Release]] = {
     "statistic": ReleasedStatistic,
     "evaluation": ReleasedEvaluation,
@@ -71,9 +69,10 @@ class Table:
 
     @property
     def number_heads(self) -> tuple[str, ...]:
-        """The headings of the columns that hold numbers."""
+        """The headings of the columns that hold numbers. The first column names the rows."""
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.heads)
-        return tuple(head for head, cells in zip(self.heads, columns, strict=True) if any(map(is_number, cells)))
+        named = list(zip(self.heads, columns, strict=True))[1:]
+        return tuple(head for head, cells in named if any(map(is_number, cells)))
 
     @classmethod
     def of(cls, table: tables.Table) -> "Table":
@@ -85,7 +84,7 @@ class Table:
             caption=table.caption,
             note=table.note,
             heads=tuple(table.headings[:columns]),
-            rows=tuple(tuple(written(cell, _number) for cell in row) for row in rows),
+            rows=tuple(tuple(written(cell, words.large) for cell in row) for row in rows),
             bars=_bars(replace(table, rows=rows)) if table.look == "bars" else (),
             shades=_shades([row[1:] for row in rows]) if table.look == "heat" else (),
             chart=charts.of_table(table),
@@ -128,7 +127,7 @@ def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
 
 def is_number(cell: str) -> bool:
     """Return whether a cell's text is a number, perhaps with an interval, or the dash of a missing one."""
-    return cell == "–" or cell[-1:].isdecimal() or cell.endswith("]")
+    return cell == "–" or cell[-1:].isdecimal() or cell.endswith(("]", " million", " billion"))
 
 
 def _without_zeros(table: tables.Table) -> tables.Table:

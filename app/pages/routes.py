@@ -1,5 +1,6 @@
 """The first page, the list of datasets, and one dataset."""
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -40,15 +41,17 @@ async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
 async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     """Return a dataset's public facts, its budget, and the visitor's jobs on it by method."""
     public = await visit.api.get(f"/v1/datasets/{dataset_id}")
+    whole = public["holdout_of"] and await visit.api.get(f"/v1/datasets/{public['holdout_of']}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
     charged = [job for job in jobs["items"] if job["state"] != "cancelled" or job["started_at"] is not None]
     return await visit.page(
         "dataset.html",
         dataset=public,
+        whole=whole,
         jobs=jobs,
         charged=charged,
         methods=await in_turn(_by_method, charged),
-        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1]),
+        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1], time.time()),
         most_columns=_MOST_COLUMNS,
     )
 

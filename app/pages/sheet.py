@@ -44,6 +44,7 @@ _ONLY_FOR_INFERENCE = {"family", "reference", "level"}
 _NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
 _CHANGES: Mapping[str, dict[str, Any]] = {
     "by": {"required": True},
+    "columns": {"hint": "If none is checked, all columns that suit the statistic are used."},
     "inference": {
         "options": ("true",),
         "hint": "The standard errors of a regression table include sampling error and privacy noise.",

@@ -23,12 +23,20 @@ from purse.wire.files import PLAIN, Dialect, FileReport
 _SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
 _DECISIONS = ("name", "unit", "budget", "dialect")  # fields with a place of their own on the page
 _COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
-_EXAMPLES = {
+EXAMPLES = {
     "name": "such as Hospital stays 2025",
     "unit.column": "none: one row is protected",
     "unit.max_rows": "such as 10",
     "budget.epsilon": "such as 1",
     "budget.delta": "such as 0.000001",
+    "budget.slack": "chosen by the filter",
+    "family": "none: a budget of its own",
+}
+"""Words in empty fields of a declaration."""
+_HINTS = {
+    "unit.column": "The file's column that names each row's person. The column groups rows and is not stored.",
+    "unit.persons": "Public number of persons, including persons without a row. A file with more persons is refused. "
+    "If left empty, the number in the file is used and becomes public.",
 }
 _MAX_COLUMNS = 300  # of the editor; a pasted declaration may have as many as the API accepts
 
@@ -82,7 +90,7 @@ class Editor:
         meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
         options = {"targets": _column_names(values)}
         fields = forms.fields("DatasetSpec", values, options, ("columns", "data", "rows"))
-        return cls(with_defaults(fields, _EXAMPLES), columns, meanings)
+        return cls(with_defaults(fields, EXAMPLES, _HINTS), columns, meanings)
 
     @property
     def document(self) -> dict[str, Any]:

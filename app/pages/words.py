@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from html import escape
 from typing import Any
 
@@ -66,9 +67,9 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def large(value: float) -> str:
-    """Return a count with a word for millions and billions: `6.5 million`."""
+    """Return a number to three digits, with a word for millions and billions: `6.5 million`."""
     for unit, name in ((_BILLION, "billion"), (_MILLION, "million")):
-        if unit <= value < 1e3 * _BILLION:
+        if unit <= abs(value) < 1e3 * _BILLION:
             return f"{value / unit:.3g} {name}"
     return number(value, 3)
 
@@ -98,13 +99,14 @@ def percent(share: float | None) -> str:
 
 
 def day(timestamp: str) -> str:
-    """Return the ISO date of an ISO timestamp."""
-    return timestamp[:10]
+    """Return the day of an ISO timestamp in UTC: `24 Nov 2026`."""
+    moment = datetime.fromisoformat(timestamp[:10])
+    return f"{moment.day} {moment:%b %Y}"
 
 
 def minute(timestamp: str) -> str:
-    """Return an ISO timestamp to the minute, in UTC: `2026-11-24 14:05`."""
-    return timestamp[:16].replace("T", " ")
+    """Return an ISO timestamp to the minute, in UTC: `24 Nov 2026 14:05`."""
+    return f"{day(timestamp)} {timestamp[11:16]}"
 
 
 def planned_answer(event: Mapping[str, Any]) -> str:

@@ -218,9 +218,9 @@ def _rejection_of_text(bound: object, dialect: object) -> str | None:
     if len(set(readings.values())) > 1:
         listed = " and ".join(f"{number:.15g} {how}" for how, number in readings.items())
         either = " or ".join(f"{number:.15g}" for number in readings.values())
-        return f"is ambiguous: {bound!r} is {listed}. Write {either} as a JSON number"
+        return f"is ambiguous: {bound!r} is {listed}. Write {either} as a number"
     for number in readings.values():
-        return f"must be a number, not text. Write {number:.15g} as a JSON number"
+        return f"must be a number, not text. Write {number:.15g} as a number"
     return None
 
 

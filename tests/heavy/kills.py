@@ -9,8 +9,8 @@ repeated and cancelled, files uploaded, while one process or another dies, stand
 every round, from outside: the sum of the ledger's charges is its cached state, the filter holds, the chain holds,
 nobody tried more than twice, every done job has exactly one release and one receipt, no other job has a model, what was
 taken of an attempt is of the last one, every job and dataset that was acknowledged is there, every session has
-recorded at least the answers that were acknowledged and at most those that were sent, no log has a word of the data. At
-the end every job comes to its end, every receipt is verified, and every key that was ever sent is one job.
+recorded at least the answers that were acknowledged and at most those that were sent, each once, no log has a word of
+the data. At the end every job comes to its end, every receipt is verified, and every key that was ever sent is one job.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import secrets
 import subprocess
 import sys
 import time
@@ -50,6 +51,7 @@ _ROOM = 2**20  # bytes below which a server says that its disk is full
 _MOST_DATASETS = 6
 _CANARY = "canary4711"
 _UNAVAILABLE = (503, 507)
+_ATTEMPTS = 8  # of a request of a session
 _ACCEPTED = re.compile(r"attempt_(?:ok|raised|damaged) (job_\w+) (\d+)")
 _REFUSED = re.compile(r"attempt_(?:lost|abandoned) job_\w+ \d+")
 
@@ -102,7 +104,7 @@ class Chaos:
             calls: list[Future[None]] = [pool.submit(self.send, key) for key in keys]
             if self.jobs_by_key and self.random.random() < 0.2:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.jobs_by_key.values()))))
-            if self.random.random() < 0.5:
+            for _ in range(self.random.choice((0, 1, 2))):
                 dataset, is_closed = self.random.choice(self.datasets), self.random.random() < 0.7
                 calls.append(pool.submit(self.hold, dataset, is_closed))
             if len(self.datasets) < _MOST_DATASETS and self.random.random() < 0.1:
@@ -158,27 +160,38 @@ class Chaos:
         assert answer.status_code in (200, 409, *_UNAVAILABLE), answer.text
 
     def hold(self, dataset: str, is_closed: bool) -> None:
-        """Open a session of ten answers, record some of them, and close it if asked to."""
-        client, key = self.server().client, f"session-{time.monotonic_ns()}"
+        """Open a session of ten answers, record some of them between faults, and close it if asked to."""
         event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
         plan = {"events": [{"type": "SelfComposedDpEvent", "count": 10, "event": event}]}
-        try:
-            response = client.post(f"/v1/datasets/{dataset}/sessions", json=plan, headers={"Idempotency-Key": key})
-            if response.status_code != 201:
-                assert response.status_code in (409, *_UNAVAILABLE), response.text
-                return
-            path = f"/v1/sessions/{response.json()['id']}"
-            counted = self.recorded_answers.setdefault(response.json()["id"], [0, 0])
-            for _ in range(4):
-                counted[1] += 2
-                answer = client.post(f"{path}/steps", json={"steps": 2})
-                assert answer.status_code in (200, 409, *_UNAVAILABLE), answer.text
-                counted[0] += 2 if answer.status_code == 200 else 0
-            if is_closed:
-                answer = client.post(f"{path}/close")
-                assert answer.status_code in (200, *_UNAVAILABLE), answer.text
-        except httpx.HTTPError:
-            self.counts["requests cut off"] += 1
+        key = f"session-{secrets.token_hex(8)}"
+        response = self.repeatedly(f"/v1/datasets/{dataset}/sessions", plan, key)
+        if response is None or response.status_code != 201:
+            assert response is None or response.status_code == 409, response.text
+            return
+        path = f"/v1/sessions/{response.json()['id']}"
+        counted = self.recorded_answers.setdefault(response.json()["id"], [0, 0])
+        for number in range(4):
+            time.sleep(self.random.uniform(0.0, 3.0))
+            counted[1] += 2
+            answer = self.repeatedly(f"{path}/steps", {"steps": 2}, f"{key}-{number}")
+            assert answer is None or answer.status_code in (200, 409), answer.text
+            counted[0] += 2 if answer is not None and answer.status_code == 200 else 0
+        if is_closed:
+            closed = self.repeatedly(f"{path}/close", {}, key)
+            assert closed is None or closed.status_code == 200, closed.text
+
+    def repeatedly(self, path: str, body: dict[str, Any], key: str) -> httpx.Response | None:
+        """Send a request again, to any server, until it is answered; return None if each attempt failed."""
+        for _ in range(_ATTEMPTS):
+            try:
+                response = self.server().client.post(path, json=body, headers={"Idempotency-Key": key})
+            except httpx.HTTPError:
+                self.counts["requests cut off"] += 1
+            else:
+                if response.status_code not in _UNAVAILABLE:
+                    return response
+            time.sleep(1.0)
+        return None
 
     def offer(self) -> None:
         """A new dataset, large enough for a fault to come between."""
@@ -325,7 +338,9 @@ def main() -> int:
             for name, log in chaos.installed.logs().items():
                 print(f"--- {name} ends so:\n{log[-3000:]}", file=sys.stderr)
             return 1
-    print(f"jobs: {dict(sorted(states.items()))}; sessions: {len(chaos.recorded_answers)}")
+    answers = sum(acknowledged for acknowledged, _ in chaos.recorded_answers.values())
+    sessions_held = f"sessions: {len(chaos.recorded_answers)}, with {answers} recorded answers"
+    print(f"jobs: {dict(sorted(states.items()))}; {sessions_held}")
     for name in FAULTS:
         print(f"  {name:28s} {chaos.faults[name]:5d}")
     print(f"  {'faults':28s} {chaos.faults.total():5d}")

@@ -455,7 +455,10 @@ def test_a_statistic_is_shown_with_the_size_of_its_noise(visitor: Visitor, datas
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=statistic")
     page.get_by_label("Method").select_option("counts")
+    columns = page.locator("summary", has_text="Columns")
+    expect(columns).to_have_text("Columns: all")
     page.get_by_role("checkbox", name="sex").check()
+    expect(columns).to_have_text("Columns: 1")
     expect(page.locator("#quote dd").first).to_contain_text("of the budget")
     page.get_by_role("button", name="Charge and run").click()
     expect(page.get_by_role("status")).to_contain_text("Completed")

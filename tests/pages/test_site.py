@@ -119,6 +119,8 @@ def test_the_reference_is_from_code(site: Site) -> None:
     assert 'id="jobrequest"' in http
     assert "purse.Client" in python
     assert "purse.estimators.BudgetAccountant" in python
+    assert "<strong>Parameters</strong>" in python
+    assert "-----" not in python, "sections of docstrings are lists"
 
 
 @pytest.mark.slow

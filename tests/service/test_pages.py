@@ -15,10 +15,11 @@ from httpx import Response
 from app.http.errors import ApiError
 from app.http.routing import routes
 from app.pages import session
+from app.pages.releases import is_number
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import bounds, coded, duration, large, number, place, rounded_down
+from app.pages.words import bounds, coded, day, duration, large, minute, number, place, rounded_down
 from purse.tables import Span, written
 from tests.service.conftest import MakeService
 from tests.support.clocks import HeldClock
@@ -407,13 +408,43 @@ def test_a_holdout_set_offers_only_evaluations(shared: Service) -> None:
     assert f'href="/pages/datasets/{part}">holdout set</a>' in of
     assert "New model" not in page
     assert f'href="/pages/jobs?dataset={whole}"' in page
+    name = shared.call("steward", "GET", f"/v1/datasets/{whole}").json()["name"]
+    assert f'href="/pages/datasets/{whole}"><bdi>{name}</bdi></a>' in page
+
+
+def test_access_to_a_holdout_set_is_changed_on_the_page_of_its_dataset(shared: Service) -> None:
+    """The API refuses grants of a holdout set, so its page offers none."""
+    whole = shared.dataset(holdout=0.4)
+    shared.call("steward", "PUT", f"/v1/datasets/{whole}/grants/the analyst")
+    part = shared.call("steward", "GET", f"/v1/datasets/{whole}").json()["holdout"]
+    page, of = (visit(shared, STEWARD, f"/pages/datasets/{each}/people").text for each in (part, whole))
+    assert ("/grants" in page, "/grants/revoke" in of) == (False, True)
+    assert ("<bdi>the analyst</bdi>" in page, f'href="/pages/datasets/{whole}/people"' in page) == (True, True)
+    assert "/allotments" in page
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "text"),
+    [("2026-11-24T14:05:09.123Z", "24 Nov 2026 14:05"), ("2026-02-03T00:00:00.123456789Z", "3 Feb 2026 00:00")],
+)
+def test_times_are_shown_to_the_minute_with_the_name_of_the_month(timestamp: str, text: str) -> None:
+    assert (minute(timestamp), day(timestamp)) == (text, text[:-6])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(10_402_602.4, "10.4 million"), (-9_125_841.0, "-9.13 million"), (2645.2, "2,645"), (0.6304, "0.63")],
+)
+def test_large_numbers_are_shown_with_three_digits_and_a_word(value: float, text: str) -> None:
+    assert large(value) == text
+    assert is_number(text)
 
 
 def test_the_editor_explains_each_field_of_a_column(shared: Service) -> None:
     page = visit(shared, STEWARD, "/pages/upload").text
     for field in ("lower", "categories", "origin", "source", "date"):
         assert f"<dt>{field.capitalize()}</dt><dd>" in page
-    assert "Targets: none" in page
+    assert re.search("Targets: <[^>]*>none<", page)
     assert re.search(r'name="budget.epsilon"[^>]* required', page)
     assert not re.search(r'name="unit.column"[^>]* required', page), "a dataset may have no unit"
 

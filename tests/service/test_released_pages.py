@@ -36,11 +36,10 @@ def whole(count: float) -> str:
 
 
 def interval_text(interval: dict[str, Any] | None) -> str:
-    return (
-        "–"
-        if interval is None
-        else f"{number(interval['value'], 3)} [{number(interval['low'], 3)}, {number(interval['high'], 3)}]"
-    )
+    if interval is None:
+        return "–"
+    value, low, high = (number(interval[end], 3) for end in ("value", "low", "high"))
+    return value if interval["low"] == interval["high"] else f"{value} [{low}, {high}]"
 
 
 def _statistic(service: Service, method: dict[str, Any], **changes: Any) -> tuple[Any, set[Row]]:

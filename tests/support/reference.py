@@ -28,6 +28,8 @@ PACKAGES = {
 
 _LINE = 90  # characters of a signature that fit on a line of the site
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])|(?<=\()self(?:, /)?(?:, )?")
+_ENTRIES = re.compile(r"\n(?! )")  # each line of a section that is not indented
+_SPECIAL = re.compile(r"[\\*_\[]")
 _PARAMETER = re.compile(r", (?![^\[(]*[\])])")
 
 
@@ -85,8 +87,33 @@ def python() -> Iterator[str]:
             value = getattr(module, name)
             if (inspect.isclass(value) or inspect.isfunction(value)) and not value.__module__.startswith("typing"):
                 yield f"### `{package}.{name}`\n\n````python\n{name}{_signature(value)}\n````\n"
-                yield f"````text\n{inspect.getdoc(value) or ''}\n````\n"
+                yield from map(_described, re.split(r"\n\s*\n", inspect.getdoc(value) or ""))
                 yield "".join(_methods(value))
+
+
+def _described(block: str) -> str:
+    """Return a paragraph of a docstring as Markdown. Entries of a section are a list, and a formula stays as it is."""
+    lines = block.splitlines()
+    if len(lines) > 2 and set(lines[1]) == {"-"}:
+        return "\n".join([f"**{lines[0]}**\n", *map(_entry, _ENTRIES.split("\n".join(lines[2:]))), ""])
+    if any(line.startswith(" ") for line in lines):
+        return f"````text\n{block}\n````\n"
+    return _prose(block) + "\n"
+
+
+def _entry(text: str) -> str:
+    """Return an entry of a section as an item of a list: a name before its description, or a description alone."""
+    name, separator, description = text.partition(" : ")
+    if not separator:
+        name, separator, description = text.partition("\n")
+    return f"- `{name}`: {_prose(description)}" if separator else f"- {_prose(text)}"
+
+
+def _prose(text: str) -> str:
+    """Return text as one line of Markdown. Characters with a meaning there are escaped, except in code."""
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [_SPECIAL.sub(r"\\\g<0>", part).replace("<", "&lt;") for part in parts[::2]]
+    return "`".join(parts)
 
 
 def _methods(value: Any) -> Iterator[str]:

@@ -13,13 +13,22 @@ function color(place, name) {
   return fill;
 }
 
-/** Return a time on an axis: a date, or the time of a day if the marks are closer together. */
+/** Return the day of a time in UTC, as the server writes it: `27 Nov 2026`. */
+function day(seconds) {
+  const [, dayOfMonth, month, year] = new Date(1000 * seconds).toUTCString().split(" ");
+  return `${Number(dayOfMonth)} ${month} ${year}`;
+}
+
+/** Return a time to the minute in UTC: `27 Nov 2026 14:05`. */
+export const minute = (seconds) => `${day(seconds)} ${new Date(1000 * seconds).toISOString().slice(11, 16)}`;
+
+/** Return times on an axis: dates, or times of a day if the marks are closer together. A repeated label is left out. */
 function time(_, marks, __, ___, step) {
-  return marks.map((mark) => {
-    const text = new Date(1000 * mark).toISOString();
-    if (step < 60) return text.slice(11, 19);
-    return step < 86400 ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10);
+  const labels = marks.map((mark) => {
+    if (step < 60) return new Date(1000 * mark).toISOString().slice(11, 19);
+    return step < 86400 ? minute(mark).replace(/ \d{4} /, " ") : day(mark);
   });
+  return labels.map((label, index) => (label === labels[index - 1] ? "" : label));
 }
 
 /** Return uPlot's series of one line: the line, and the two ends of its band. */
@@ -33,6 +42,9 @@ function series(place, line, index, kind) {
   const end = { class: "band", width: 0, points: { show: false }, stroke };
   return line.low?.length ? [series, { ...end }, { ...end }] : [series];
 }
+
+/** Return the upper end of an axis that reaches `least`, with room above higher values. */
+const top = (high, least) => (high > least ? 1.05 * high : least);
 
 /** Return uPlot's options and data for a chart, which app/pages/charts.py describes. */
 function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, x_range: ends, y_range: range }) {
@@ -48,7 +60,7 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
   const [horizontal, vertical] = axes.map((label) => ({ ...look, label }));
   vertical.size = (_, marks) => 20 + 7 * Math.max(3, ...(marks ?? []).map((mark) => String(mark).length));
   if (isTime) Object.assign(horizontal, { values: time, space: 100 });
-  const y = range ? { range: (_, low, high) => [Math.min(low ?? range[0], range[0]), Math.max(high ?? range[1], range[1])] } : {};
+  const y = range ? { range: (_, low, high) => [Math.min(low ?? range[0], range[0]), top(high, range[1])] } : {};
   const data = lines.flatMap(({ values, low = [], high = [] }) => (low.length ? [values, low, high] : [values]));
   return [
     {
@@ -101,7 +113,7 @@ export function table(heads, rows, attributes = {}) {
 /** Write the numbers of a chart as a folded table after it; of many points, evenly spaced ones. */
 export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
   const number = (value) => (value === null ? "–" : String(Number(value.toPrecision(3))));
-  const name = (at) => (isTime ? new Date(1000 * at).toISOString().slice(0, 16).replace("T", " ") : number(at));
+  const name = (at) => (isTime ? minute(at) : number(at));
   const every = Math.ceil(x.length / MOST_TABLE_ROWS);
   const rows = x.map((at, index) => [name(at), ...lines.map(({ values }) => number(values[index]))]);
   const tableRows = rows.filter((_, index) => index % every === every - 1);

@@ -1,6 +1,6 @@
 // Checks the files that a person drops on the page. A receipt is checked against keys from elsewhere. No request is made.
 
-import { curve, element, table } from "./chart.js";
+import { curve, element, minute, table } from "./chart.js";
 import { follow } from "./ledger.js";
 import { Invalid, gaussDelta, isSession, parse, verify } from "./receipt.js";
 
@@ -76,7 +76,7 @@ function show(output, { receipt, checks, holds, mu, own }) {
     ["analyst", receipt.analyst],
     ...about(receipt),
     ["stated", `epsilon ${readable(receipt.epsilon)} at delta ${receipt.delta}, ${receipt.neighbors}`],
-    ["issued", `${receipt.issued_at.slice(0, 16).replace("T", " ")} UTC`],
+    ["issued", `${minute(Date.parse(receipt.issued_at) / 1000)} UTC`],
     ["keys", own ? "from your file" : "as this service publishes them now"],
   ];
   output.replaceChildren(

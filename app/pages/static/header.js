@@ -137,7 +137,7 @@ document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // every 
     try {
       await readHeader(chosen, target);
     } finally {
-      taken(reading);
+      finish(reading);
     }
   };
   document.addEventListener("change", ({ target }) => {

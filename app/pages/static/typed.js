@@ -3,7 +3,7 @@
 // If a form was changed after its request, the response is dropped and the request is sent again. A declaration (JSON)
 // that was edited by hand after a request is not replaced by the response. Fields that were filled in before the page's
 // scripts were loaded, by the person or by the browser, are sent when the scripts are ready. A declaration that was
-// changed by then counts as edited by hand.
+// changed by then counts as edited by hand. The summary of a folded list of boxes states how many are checked.
 "use strict";
 let edits = 0; // number of edits of the declaration by hand
 const contents = (form) => new URLSearchParams(new FormData(form)).toString();
@@ -14,6 +14,11 @@ const busy = (ctx, is) => {
   ctx.target.ariaBusy = String(is);
 };
 document.addEventListener("input", ({ target }) => { if (target.id === "spec") edits += 1; });
+/** Write the number of checked boxes into the summary of their list, or the words for what applies if none is checked. */
+document.addEventListener("change", ({ target }) => {
+  const count = target.type === "checkbox" && target.closest("details")?.querySelector("[data-count]");
+  if (count) count.textContent = target.closest("fieldset").querySelectorAll(":checked").length || count.dataset.count;
+});
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (ctx.request.form?.dataset.typed !== undefined) ctx.contents = contents(ctx.request.form);
   ctx.edits ??= edits;

@@ -29,15 +29,15 @@ def test_spending_is_summed_by_analyst_and_for_all() -> None:
         {"analyst": analyst, "created_at": f"2026-11-2{day}T10:00:00Z", "share": share}
         for day, (analyst, share) in enumerate([("ada", 0.1), ("bob", 0.2), ("ada", None), ("ada", 0.3)])
     ]
-    chart = charts.spending(jobs)
+    chart = charts.spending(jobs, now=2e9)
     assert chart is not None
     assert {line.label: [*line.values] for line in chart.lines} == {
-        "ada": pytest.approx([0, 10, 10, 10, 40]),
-        "bob": pytest.approx([0, 0, 20, 20, 20]),
-        "all": pytest.approx([0, 10, 30, 30, 60]),
+        "ada": pytest.approx([0, 10, 10, 10, 40, 40]),
+        "bob": pytest.approx([0, 0, 20, 20, 20, 20]),
+        "all": pytest.approx([0, 10, 30, 30, 60, 60]),
     }
     assert list(chart.x) == sorted(chart.x)
-    assert charts.spending(jobs[:1]) is None
+    assert charts.spending(jobs[:1], now=2e9) is None
 
 
 def test_bins_of_dates_are_drawn_on_an_axis_of_times() -> None:
