@@ -106,7 +106,7 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
     A plan of Gaussian answers is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is at
     most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d
     is 0 and mu is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that
-    cost gets any d.
+    cost gets any d, but pure answers only if the plan then fits.
     """
     exact = exact_mixed(plan, orders)
     if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
@@ -125,7 +125,11 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
         if is_balanced and is_cheaper:
             return approximate
         slack_share = min(_SLACK_RATIO * budget_share, 1.0)
-    return approximate if exact_share > 1 else exact
+    if exact_share <= 1:
+        return exact
+    # The whole slack for a plan that still fits nothing would be lost to later plans after a raise.
+    is_useful = plan.gdp() is None or smallest_share(approximate[:-1], thresholds) <= 1
+    return approximate if is_useful else exact
 
 
 def exact_mixed(plan: AbstractComposition, orders: Sequence[float]) -> Cost:

@@ -349,6 +349,18 @@ def test_a_plan_that_fits_no_ledger_exactly_may_take_more_of_the_slack() -> None
     assert jobs(RULE, tiny) > 1000, "by its curve, though no mu can be resolved"
 
 
+def test_pure_answers_that_fit_no_threshold_leave_the_slack_to_later_plans() -> None:
+    """The first plan takes an empty ledger by its own guarantee. After a raise it fits, and so do others."""
+    rule = Filter.open("gdp_rdp", Privacy(1.0, 1e-5))
+    whole = rule.cost(Plan((PlannedQuery("h", 5, Laplace(), 10.0),)))
+    assert charges.smallest_share(whole[:-1], rule.thresholds[:-1]) > 1
+    assert whole[-1] == 0
+    raised = rule.raised(Privacy(3.0, 1e-5))
+    later = raised.cost(Plan((PlannedQuery("h", 10, Laplace(), 60.0),)))
+    assert raised.admits(whole, later)
+    assert later[-1] > 0
+
+
 def test_a_plan_without_a_finite_charge_fits_no_budget() -> None:
     largest = Filter.open("gdp_rdp", Privacy(1.0, 1e-6)).raised(Privacy(100.0, 1e-2))
     assert max(largest.thresholds[:-1]) < charges.UNAFFORDABLE_UNITS

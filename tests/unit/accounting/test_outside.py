@@ -64,7 +64,8 @@ def test_costs_add_up_and_never_draw_on_the_slack(kind: Kind) -> None:
         math.isclose(total, sum(costs), rel_tol=1e-6)
         for total, *costs in zip(ours.curve(whole), *map(ours.curve, each), strict=True)
     )
-    assert not ours.slack or whole[-1] == 0
+    many = ours.cost(SessionPlan.of([event_from_json({"type": "SelfComposedDpEvent", "event": LAPLACE, "count": 100})]))
+    assert not ours.slack or whole[-1] == many[-1] == 0
 
 
 @pytest.mark.parametrize(
