@@ -185,7 +185,7 @@ def _epsilon(profile: Profile, curve: Curve, delta: float, mu_squared: float = 0
 
 
 def _distance(density: Vector) -> Vector:
-    """Return the r of at least .1 at which phi(r) is about the density. Any r is valid, and this one is nearly best."""
+    """Return the r of at least .1 at which phi(r) is about the density. Any r is valid."""
     logs = np.log(np.maximum(density, 1e-300) * math.sqrt(2 * math.pi))
     return np.asarray(np.sqrt(np.clip(-2 * logs, 0.01, _LARGEST_DISTANCE**2)))
 

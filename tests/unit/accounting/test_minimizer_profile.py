@@ -269,3 +269,65 @@ def test_an_unknown_number_of_rows_keeps_the_curve() -> None:
     persons = replace(plan, queries=(first, plan.queries[1]))
     assert PldAccountant().epsilon(persons, 1e-6) == math.inf
     assert certify(persons, 1e-6)[0] == RdpAccountant().epsilon(persons, 1e-6)
+
+
+FORMULA_CASES = list(itertools.product((0.03, 0.3, 1.5), (0.02, 0.3, 3.0, 30.0), (-0.4, 0.01, 0.05, 0.5, 1.5, 2.5)))
+
+
+def _divergence(e: float, square: float) -> float:
+    """Return D(e, square), also at square = 0."""
+    return gauss_delta(math.sqrt(square), e) if square > 0 else max(0.0, -math.expm1(e))
+
+
+def _mean_excess(r: float) -> float:
+    """Return g(r) of the proof."""
+    return float(norm.pdf(r)) - r * float(norm.sf(r))
+
+
+def _distance(density: float) -> float:
+    """Return the r in [.1, 30] at which the normal density is nearest to this one."""
+    return math.sqrt(min(max(-2 * math.log(max(density, 1e-300) * math.sqrt(2 * math.pi)), 0.01), 900.0))
+
+
+def _replace_one_of_the_proof(m: float, ratio: float, e: float) -> float:
+    """Return the largest B(c, r) over c, at one r, or the corners of the first profile if they are less."""
+    square = 4 * m * m
+    parallel = _divergence(e, square)
+    corners = (2 if e >= math.sqrt(square + square**2 / 4) else 4) * parallel
+    if e < square / 2:
+        return corners
+    r = _distance(parallel / (2 * m))
+    tail = float(norm.sf(r)) + (0.8 + 2 * m) * _mean_excess(r)
+    values = []
+    for c in 1 - (1 - math.sqrt(0.5)) * np.linspace(0.0, 1.0, 200) ** 2:
+        q = math.sqrt(max(0.0, 1 - c * c))
+        early = 2 * float(norm.sf((e - square / 2) / (2 * m * q))) if q else 0.0
+        first = _divergence(e, square * c * c) * (1 + ratio * (1 - c) * r / (2 * m) + early)
+        values.append(first + ratio * (1 - c) * tail + 2 * _divergence(e, square * q * q))
+    return min(corners, max(values))
+
+
+def _zero_out_of_the_proof(m: float, ratio: float, e: float, epsilon: float) -> float:
+    """Return max(D(e, T), min(2 D(epsilon, T), Z(r))) at one r."""
+    without_record = _divergence(epsilon, m * m)
+    second = 2 * without_record
+    if epsilon >= m * m / 2:
+        r = max(_distance(without_record / m), min(m / (2 * ratio), 30.0))
+        remainder = 2 * ratio * (float(norm.sf(r)) + m * _mean_excess(r))
+        second = min(second, without_record * max(1.0, 2 * ratio * r / m) + remainder)
+    return max(_divergence(e, m * m), second)
+
+
+@pytest.mark.parametrize(("m", "ratio", "share"), FORMULA_CASES)
+def test_the_profile_is_the_formula_of_the_proof(m: float, ratio: float, share: float) -> None:
+    """The grid of c adds at most a tenth. Every term counts, also those that no known adversary reaches."""
+    determinants = math.log1p(ratio)
+    e = 2 * m * m + share * 2 * m
+    if e >= 0:
+        bound, exact = _bound(ratio, m, REPLACE_ONE, e + determinants), _replace_one_of_the_proof(m, ratio, e)
+        assert 0.9 * bound <= min(exact, 1.0) <= bound * (1 + 1e-6)
+    epsilon = m * m / 2 + share * m
+    if epsilon >= determinants:
+        bound = _bound(ratio, m, ZERO_OUT, epsilon)
+        exact = _zero_out_of_the_proof(m, ratio, epsilon - determinants, epsilon)
+        assert min(exact, 1.0) == pytest.approx(bound, rel=1e-6)
