@@ -54,7 +54,7 @@ def report() -> None:
 
 def measure(datasets: int, analysts: int, charges: int) -> None:
     """Print the figures of `report` for these numbers."""
-    cluster = start_cluster(**_OPTIONS)
+    cluster = start_cluster(None, **_OPTIONS)
     with closing(cluster), tempfile.TemporaryDirectory() as name:
         folder, url, token = Path(name), cluster.database(), secrets.token_urlsafe(32)
         _migrate(folder, url)

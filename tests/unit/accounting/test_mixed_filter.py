@@ -222,17 +222,17 @@ def test_a_raise_by_a_large_factor_loses_the_cover_and_not_the_filter(delta: flo
     assert filter_from_json(filter_to_json(raised)) == raised
 
 
-@mpmath.workdps(80)
 def cover_in_80_digits(order: float, time: float) -> float:
     """The cover by its root, which is found by halving an interval."""
-    a, m = mpmath.mpf(order), mpmath.sqrt(mpmath.mpf(time))
-    tangent = -mpmath.log1p(-1 / a)
-    low, high = -4 * a * m * m - 20 * m, 2 * tangent
-    for _ in range(300):
-        x = (low + high) / 2
-        ratio = mpmath.exp(-x) * mpmath.ncdf(x / m - m / 2) / mpmath.ncdf(x / m + m / 2)
-        low, high = (x, high) if ratio > 1 - 1 / a else (low, x)
-    return float(mpmath.exp((a - 1) * (low - tangent)) / mpmath.ncdf(low / m + m / 2))
+    with mpmath.workdps(80):
+        a, m = mpmath.mpf(order), mpmath.sqrt(mpmath.mpf(time))
+        tangent = -mpmath.log1p(-1 / a)
+        low, high = -4 * a * m * m - 20 * m, 2 * tangent
+        for _ in range(300):
+            x = (low + high) / 2
+            ratio = mpmath.exp(-x) * mpmath.ncdf(x / m - m / 2) / mpmath.ncdf(x / m + m / 2)
+            low, high = (x, high) if ratio > 1 - 1 / a else (low, x)
+        return float(mpmath.exp((a - 1) * (low - tangent)) / mpmath.ncdf(low / m + m / 2))
 
 
 @pytest.mark.parametrize("order", [1.01, 20.0, 13780.0, 2e5, 9e5, 4.715e7, 1e9])
