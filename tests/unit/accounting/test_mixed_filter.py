@@ -189,7 +189,7 @@ def test_each_order_keeps_96_percent_of_its_threshold_without_mu(epsilon: float)
 
 
 # mu^2 that Gaussian jobs may use, over all that (epsilon, delta) allows, at each delta and epsilons of .1, .3, 1, 3, 10
-KEPT = {
+SMALLEST_SHARES = {
     1e-9: (0.95, 0.96, 0.96, 0.96, 0.97),
     1e-6: (0.93, 0.94, 0.94, 0.95, 0.96),
     1e-5: (0.92, 0.93, 0.93, 0.94, 0.95),
@@ -197,19 +197,23 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("delta", KEPT)
+@pytest.mark.parametrize("delta", SMALLEST_SHARES)
 def test_gaussian_jobs_keep_most_of_mu_squared(delta: float) -> None:
-    for epsilon, kept in zip((0.1, 0.3, 1.0, 3.0, 10.0), KEPT[delta], strict=True):
+    for epsilon, share in zip((0.1, 0.3, 1.0, 3.0, 10.0), SMALLEST_SHARES[delta], strict=True):
         rule = Filter.open("gdp_rdp", Privacy(epsilon, delta))
-        assert kept < rule.thresholds[0] / UNIT / gauss_mu(epsilon, delta) ** 2 < 1
+        assert share < rule.thresholds[0] / UNIT / gauss_mu(epsilon, delta) ** 2 < 1
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3])
 def test_every_larger_guarantee_raises_all_thresholds(epsilon: float, delta: float) -> None:
     rule = Filter.open("gdp_rdp", Privacy(epsilon, delta))
-    for more in (Privacy(epsilon * 1.0001, delta), Privacy(epsilon, delta * 1.0001), Privacy(epsilon * 9, delta * 9)):
-        larger = rule.raised(more)
+    for guarantee in (
+        Privacy(epsilon * 1.0001, delta),
+        Privacy(epsilon, delta * 1.0001),
+        Privacy(epsilon * 9, delta * 9),
+    ):
+        larger = rule.raised(guarantee)
         assert all(now >= then for now, then in zip(larger.thresholds, rule.thresholds, strict=True))
 
 
