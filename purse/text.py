@@ -16,6 +16,7 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     least_widths = [
         max(_MIN_COLUMN_WIDTH, _longest_word(row[column] for row in cells)) for column in range(len(widths))
     ]
+    least_widths[-1] = _MIN_COLUMN_WIDTH  # a longer word there, such as a bar, shifts no other column
     while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
         spare = [width - least for width, least in zip(widths, least_widths, strict=True)]
         wrappable = [column for column, columns in enumerate(spare) if columns > 0]

@@ -30,5 +30,5 @@ def test_each_picture_equals_the_output_of_its_command(name: str) -> None:
 
 
 def test_the_picture_of_the_budget_holds_as_many_jobs_as_the_page_states() -> None:
-    assert len(pictures.spending()) == 11
-    assert "eleven such jobs" in " ".join(PAGE.split())
+    assert len(pictures.spending()) == 12
+    assert "twelve such jobs" in " ".join(PAGE.split())

@@ -135,7 +135,9 @@ def test_thresholds_of_budgets_are_those_of_python(ledger: Module) -> None:
                 continue
             opening = ledger_of(Opened("d1", 20_000, rule))[0]
             tops = rule.thresholds
-            for i, top in ((0, tops[0]), *((i, top + 3 + top // 10**8) for i, top in enumerate(tops))):
+            # A cover of an order is computed less exactly in the browser.
+            relative_step = 10**7 if kind == "gdp_rdp" else 10**8
+            for i, top in ((0, tops[0]), *((i, top + 3 + top // relative_step) for i, top in enumerate(tops))):
                 raised = [*map(str, tops[:i]), str(top), *map(str, tops[i + 1 :])]
                 body = opening.body | {"filter": opening.body["filter"] | {"thresholds": raised}}
                 cases.append(relinked([replace(opening, body=body)]))

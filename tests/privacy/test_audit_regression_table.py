@@ -21,7 +21,7 @@ from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, sensitivity_factor
 from solvers import weighting
 from solvers.columns import Columns
-from solvers.data_access import inputs, weighted
+from solvers.data_access import inputs, weighted_sums
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
 from solvers.data_access.packing import packing
@@ -33,7 +33,6 @@ from solvers.problem import Problem
 from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights, PoissonWeights
 from tests.support.coupled import complaints_of_each
 from tests.support.mutants import used_before_noise, with_bound_divided
-from tests.support.noiseless import noiseless
 from tests.support.operations import operations
 from tests.support.seeded import SeededBits
 from tests.support.tables import coded_counts, problem_of, quoted
@@ -64,9 +63,15 @@ def frame_of(rng: np.random.Generator, size: int = 4) -> FullFrame:
 def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle], Any]) -> tuple[Vector, float]:
     """Return the value that an oracle adds noise to, and the bound that scales the noise."""
     plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1.0) for name in QUERIES), problem.relation)
+    answers: list[tuple[Vector, float]] = []
+
+    def perturb(_: Meter, __: PlannedQuery, value: Vector, bound: float) -> Vector:
+        answers.append((value.copy(), bound))
+        return value
+
     present = np.abs(X).sum(axis=1) > 0
     data = inputs.of_arrays(X, y, problem, present if problem.unit.is_person else None)
-    with noiseless() as answers:
+    with patch.object(Meter, "perturb", perturb):
         ask(WeightedOracle(problem, data, plan, Noise(SeededBits(1))))
     return answers[0]
 
@@ -303,10 +308,14 @@ def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(fami
         assert complaints(family, relation, Unit("person", 3)) == []
 
 
-def of_unit_rows(kind: type[AnyWeights]) -> Callable[[AnyWeights, Vector, Vector], Vector]:
-    """Return a mutant of a kind's weights, which do not follow the length of a row."""
-    weights: Any = kind.weights
-    return lambda self, margins, norms: weights(self, margins, np.ones_like(norms))
+def one_sided(oracle: WeightedOracle, query: str, work: Any, size: int, trace: float) -> Any:
+    """Mutant: two matrices are taken to be no farther apart than one is from 0."""
+    return MATRIX(oracle, query, work, size, trace / math.sqrt(2))
+
+
+def of_unit_rows(u: Vector) -> Vector:
+    """Mutant: weights do not follow the length of a row."""
+    return np.ones(len(u))
 
 
 def without_curvature_limit(work: Curvatures, data: Data, rows: Slots) -> Vector:
@@ -330,6 +339,7 @@ def of_long_rows(work: LongRows, data: Data, rows: Slots) -> Vector:
     return LONG(replace(work, limit=1e12), data, rows)
 
 
+MATRIX = WeightedOracle._matrix
 CURVATURES, LONG = Curvatures.sum, LongRows.sum
 
 
@@ -347,17 +357,16 @@ def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -
     np.testing.assert_allclose(first, (np.outer(x, x) / 3)[upper] * factors)
     assert np.linalg.norm(first) == pytest.approx(1.0)
     assert float(np.linalg.norm(first - second)) == pytest.approx(2 * bound)
-    # Mutant: two matrices are taken to be no farther apart than one is from 0.
-    with patch.object(weighted, "sensitivity_factor", lambda relation: sensitivity_factor(relation) ** 2):
+    with patch.object(WeightedOracle, "_matrix", one_sided):
         assert np.linalg.norm(first - second) > 2 * term(1, 1, 0, 0, 1, 1)[1]
 
 
 @pytest.mark.parametrize(
     ("family", "query", "target", "name", "mutant"),
     [
-        ("linear", "gradient", LinearWeights, "weights", of_unit_rows(LinearWeights)),
-        ("logistic", "gradient", LogisticWeights, "weights", of_unit_rows(LogisticWeights)),
-        ("poisson", "gradient", PoissonWeights, "weights", of_unit_rows(PoissonWeights)),
+        ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("poisson", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("linear", "gradient", Scores, "sum", cut_after_the_sum),
         ("logistic", "gradient", Scores, "sum", cut_after_the_sum),
         ("poisson", "gradient", Scores, "sum", cut_after_the_sum),

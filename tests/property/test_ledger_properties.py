@@ -431,6 +431,9 @@ def test_a_cost_is_never_below_its_curve(filter_: Filter, value: float) -> None:
         def gdp_bound(self) -> float:
             return value**0.5
 
+        def parts(self) -> tuple[()]:
+            return ()
+
     for cost in filter_.curve(filter_.cost(Flat())):  # type: ignore[arg-type]
         if filter_.kind == "gdp_rdp" and cost == UNAFFORDABLE_UNITS:
             assert value >= UNAFFORDABLE_UNITS / UNIT

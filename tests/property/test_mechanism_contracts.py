@@ -218,7 +218,8 @@ def test_accountants_agree_and_less_noise_costs_more(member: type[Any], data: st
             assert tight >= plain * (1 - 1e-6)
     for accountant in ACCOUNTANTS:
         if math.isfinite(accountant.epsilon(plan, delta)):
-            assert accountant.epsilon(plan_of(mechanism, z / 1.2, 1), delta) >= accountant.epsilon(plan, delta)
+            less_noise = accountant.epsilon(plan_of(mechanism, z / 1.2, 1), delta)
+            assert less_noise >= accountant.epsilon(plan, delta) * (1 - 1e-4)  # composed losses have a grid
 
 
 @every_accounted_mechanism

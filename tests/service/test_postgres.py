@@ -387,7 +387,7 @@ def test_an_inconsistent_database_is_not_copied(
 ) -> None:
     spoils = {
         "jobs.receipt": "no key of the home signed its receipt",
-        "ledgers.state": "thresholds",
+        "ledgers.state": "state.filter",
         "ledger_entries.body": "the chain breaks",
     }
     for place, wrong in spoils.items():

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from httpx import Response
-from joserfc.jwk import ECKey
 from pydantic import SecretStr, ValidationError
 
 from app.identity.code_flow import EXCHANGES_EACH
@@ -39,8 +37,7 @@ def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.Te
     clock.set_wall(idp.now)
     own = {"oidc_redirect": RETURN_ADDRESS, "oidc_client_secret": SecretStr(SECRET), "oidc_scopes": ("groups",)}
     with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **idp.settings(**own)) as started:
-        # The provider is asked for the first time when the service starts.
-        until(lambda: visit(started, None, "/pages/sign-in/provider").status_code == 303)
+        until(lambda: started.app.state.services.sign_on.provider._described)  # its first look, begun with the service
         yield started
 
 
@@ -48,24 +45,6 @@ def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.Te
 def _as_before(idp: Provider) -> Iterator[None]:
     yield
     idp.person, idp.described, idp.status = {}, {}, 200
-
-
-@contextmanager
-def described(service: Service, idp: Provider, changes: dict[str, Any]) -> Iterator[None]:
-    """Let the service know another description of the provider."""
-    idp.described = changes
-    refresh(service, idp)
-    yield
-    idp.described = {}
-    refresh(service, idp)
-
-
-def refresh(service: Service, idp: Provider) -> None:
-    """Let the service read the provider's description again, as it does for a token with an unknown key."""
-    assert isinstance(service.database.clock, HeldClock)
-    service.database.clock.pass_(100.0)
-    unknown_key = ECKey.generate_key("P-256", {"kid": "unknown"})
-    assert visit(service, idp.token(key=unknown_key), "/pages").status_code != 200
 
 
 def leave(service: Service) -> tuple[str, str]:
@@ -132,16 +111,24 @@ def test_a_provider_session_is_ended_at_the_provider(signed: Service) -> None:
     assert token.lstrip(":") not in answer.text
 
 
-def test_other_sessions_or_providers_without_a_sign_out_page_end_here(signed: Service, idp: Provider) -> None:
+def test_other_sessions_or_providers_without_a_sign_out_page_end_here(signed: Service) -> None:
     there, cookie = leave(signed)
     token = session_of(arrive(signed, signs_in(there), cookie))
     assert token is not None
-    without_page, insecure = ({"end_session_endpoint": address} for address in (None, "http://idp"))
-    for pasted, description in ((token.lstrip(":"), {}), (token, without_page), (token, insecure)):
-        with described(signed, idp, description):
+    watched = signed.app.state.services.sign_on.provider
+    description = watched._described
+    try:
+        for pasted, address in (
+            (token.lstrip(":"), description["end_session_endpoint"]),
+            (token, None),
+            (token, "http://idp"),
+        ):
+            watched._described = description | {"end_session_endpoint": address}
             answer = visit(signed, pasted, "/pages/sign-out", "POST")
-        assert (answer.status_code, answer.headers["Location"]) == (303, "/pages/sign-in")
-        assert session_of(answer) == '""'
+            assert (answer.status_code, answer.headers["Location"]) == (303, "/pages/sign-in")
+            assert session_of(answer) == '""'
+    finally:
+        watched._described = description
 
 
 @pytest.mark.parametrize(
@@ -269,14 +256,19 @@ def test_simultaneous_code_exchanges_are_limited(signed: Service, idp: Provider)
     assert session_of(arrive(signed, signs_in(there), cookie)) is not None
 
 
-def test_tokens_work_without_the_provider(signed: Service, idp: Provider) -> None:
+def test_tokens_work_without_the_provider(signed: Service) -> None:
     """Addresses of the provider that are not secure are not followed, and tokens still work."""
+    watched = signed.app.state.services.sign_on.provider
+    description = watched._described
     page = visit(signed, None, "/pages/sign-in").text
     assert "/pages/sign-in/provider" in page
     assert 'name="token"' in page
-    for address in ("http://idp.example/authorize", None, 5):
-        with described(signed, idp, {"authorization_endpoint": address, "token_endpoint": address}):
+    try:
+        for address in ("http://idp.example/authorize", None, 5):
+            watched._described = description | {"authorization_endpoint": address, "token_endpoint": address}
             assert visit(signed, None, "/pages/sign-in/provider").status_code == 503
+    finally:
+        watched._described = description
 
 
 def test_a_redirect_that_could_be_read_along_stops_the_start() -> None:

@@ -187,7 +187,8 @@ def test_an_earlier_charge_still_pays(runs: int, z: float, companions: tuple[Pla
     paid = rule.cost(EarlierPlan(plan))
     assert rule.pays(paid, plan)
     assert rule.pays(rule.cost(plan), plan)
-    assert rule.cost(plan) != paid
+    if companions:
+        assert rule.cost(plan) != paid
 
 
 def test_values_between_the_points_of_the_grid_are_within_the_bound() -> None:
