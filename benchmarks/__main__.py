@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--rows", type=int, default=10**7, help="number of rows for `partitions`; each takes 83 bytes on disk"
     )
+    parser.add_argument("--charges", type=int, default=10**6, help="number of charges for `scale`")
     parser.add_argument("--repetitions", type=int, default=1000, help="tables per cell of `inference`")
     parser.add_argument(
         "--cells", default="", help="regular expression that selects cells of `inference`, such as 'linear .* d=10 '"
