@@ -52,7 +52,7 @@ def gauss_mu(epsilon: float, delta: float) -> float:
 
 
 def largest_shared_mu(epsilon: float, delta: float, total: float, counted: Callable[[float], float]) -> float:
-    """Return the largest mu, rounded down, with counted(mu) times its delta at most `delta`, and its delta at `total`.
+    """Return the largest mu, rounded down, whose delta is at most `total`, and at most `delta` times 1 / counted(mu).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def order_cover(order: float, time: float) -> float:
     m, tangent = math.sqrt(time), -math.log1p(-1 / order)
 
     def slope(x: float) -> float:
-        """Return a value with the sign of the slope of V(x) e^(-(a-1) x): both are decreasing from + to -."""
+        """Return a value with the sign of the slope of V(x) e^(-(a-1) x). It falls from positive to negative."""
         return tangent - x + float(log_ndtr(x / m - m / 2)) - float(log_ndtr(x / m + m / 2))
 
     low = -order * time
