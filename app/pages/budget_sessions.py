@@ -12,8 +12,7 @@ router = page_router("/sessions")
 async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | None = None) -> Response:
     """Return the sessions that the visitor may see, the newest first."""
     sessions = await visit.api.get("/v1/sessions", cursor=cursor, dataset=dataset)
-    name = dataset and (await visit.api.get(f"/v1/datasets/{dataset}"))["name"]
-    return await visit.page("sessions.html", sessions=sessions, dataset=dataset, name=name)
+    return await visit.page("sessions.html", sessions=sessions, dataset=dataset)
 
 
 @router.get("/{session_id}")
