@@ -21,7 +21,6 @@ MOST_PARAMETERS = 200
 _MEANS, _SPREAD, _VARIANCES, _TARGET, _RESIDUAL = 0.03, 0.005, 0.02, 0.01, 0.02
 _ZERO_OUT_GAIN = 1.7  # a null record moves vectors by half, and matrices by 1 / sqrt(2), of a replaced one
 _PERSON_LOSS = 1.5  # of persons with several rows
-_LEAST_SQUARED_ROW = 1.5
 _CURVATURE_GAIN = 0.2 / 0.15  # a curvature's share may rise from 0.15 to 0.2 for longer rows
 
 
@@ -64,12 +63,12 @@ class Budget:
 
         Parameters
         ----------
-        information : of a slot, relative to that of the family's most informative row
+        information : of a slot, relative to that of a row for which the family's constants were chosen
         """
         n, d, k, mu, family = self.records, self.parameters, self.slots, self.mu, self.family
         limits = family.limits_at(information * n * mu * mu / (family.rows_at_one * d * k))
         longest = 1.5 * self.signal * information / family.curvature_need * math.sqrt(_CURVATURE_GAIN)
-        squared = max(_LEAST_SQUARED_ROW, min(limits.squared_row, longest))
+        squared = max(family.least_squared_row, min(limits.squared_row, longest))
         return Limits(min(squared, LARGEST_SQUARED_ROW), limits.score)
 
     def path_weights(self, target: Target, share: float, index: int) -> AnyWeights:

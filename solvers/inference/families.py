@@ -35,7 +35,7 @@ _RESIDUAL_LIMIT, _LEAST_RESIDUAL_LIMIT = 4.0, 2.0  # in stds of residuals; a nor
 _LARGEST_STEP, _LEAST_STEP = 0.04, 0.015  # of a linear path, the share of a step with weight 1
 _SEPARATED_MARGINS = 4.0  # std of the margins of a logistic model beyond which classes are nearly separated
 _LEAST_EVENTS_PER_PARAMETER, _LEAST_EVENTS_STDS = 10, 4.0
-_TYPICAL_MEAN = 0.1  # mean count that a forecast assumes, as a share of the largest count
+_TYPICAL_MEAN = 0.1  # mean count that shares and forecasts assume, as a share of the largest count
 _MEAN_WEIGHT = 0.5  # mean weight of a record of a Poisson model
 
 
@@ -87,6 +87,7 @@ class Family(ABC):
     score_bound : largest norm of a record's score, divided by r
     curvature_bound : largest trace of a record's curvature, divided by r^2
     longest_step : length to which a step of the path is shortened, in margins
+    least_squared_row : smallest value of `Limits.squared_row`
     """
 
     __slots__ = ()
@@ -98,6 +99,7 @@ class Family(ABC):
     score_bound: ClassVar[float]
     curvature_bound: ClassVar[float]
     longest_step: ClassVar[float] = 1.5
+    least_squared_row: ClassVar[float] = 1.5
     largest_change: ClassVar[float] = math.inf
     """Change from the end of the path to the estimate, in its stds, beyond which a coefficient is not resolved."""
 
@@ -292,6 +294,7 @@ class PoissonFamily(Family):
     score_bound = PoissonWeights.score_limit
     curvature_bound = 0.5
     largest_change = 3.0
+    least_squared_row = 1.0
 
     largest_count: float
 
@@ -301,12 +304,20 @@ class PoissonFamily(Family):
         return math.sqrt(self.largest_count / _TYPICAL_MEAN) / _MEAN_WEIGHT
 
     def limits_at(self, ratio: float) -> Limits:
-        """Return r^2, and 1/2."""
-        return Limits(1.5 * math.sqrt(max(ratio, 1.0)), PoissonWeights.score_limit)
+        """Return r^2, and 1/2.
+
+        The variance of a count as a share of Y is its mean as a share, divided by Y. `rows_at_one` is for Y = 1. If the
+        noise dominates, r^2 falls to 1, the mean squared norm of rows. A smaller limit loses more weight than noise.
+        """
+        return Limits(1.5 * math.sqrt(ratio / self.largest_count), PoissonWeights.score_limit)
 
     def step_share(self, signal: float, score_noise: float) -> float:  # noqa: ARG002
-        """Return the largest share of a step."""
-        return 0.10
+        """Return a larger share if the scores have more noise."""
+        return min(max((280 * score_noise) ** 2, 0.04), 0.10)
+
+    def information(self, target: Target) -> float:
+        """Return the mean count over the mean that shares assume."""
+        return target.share / _TYPICAL_MEAN
 
     def last_weights(self, limits: Limits, target: Target) -> PoissonWeights:
         """Return the weights, which fall if a fitted mean count exceeds twice the released mean count, plus 1."""
