@@ -90,7 +90,7 @@ class Chosen(Wire):
     candidate: int
     """Index of the candidate in the request, from 0."""
     runs: int
-    """Number of runs. How many of them counted is secret."""
+    """Number of runs. It is secret how many of them the choice considered."""
     score: float
     """Noisy share of training rows whose class is predicted correctly. For a number, the mean error of its code, at
     most 1 for each row. Coefficients are scored before those of unsupported categories are set to 0."""
