@@ -147,7 +147,7 @@ class Model(Wire):
     its noise has coefficient 0: no released number tells it from a category without rows. Null if the run released no
     means, as with preparation declared."""
     slope_limit: float = 1.0
-    """Fraction of the loss's slope bound to which slopes were clipped. 1 means no clipping."""
+    """Fraction of the loss's largest slope to which slopes were clipped. 1 means no clipping."""
     intervals: Omitted[CoefficientIntervals] = None
     """Intervals of the coefficients without noise. Only for method output_perturbation on a free domain, with
     preparation declared or profile."""
