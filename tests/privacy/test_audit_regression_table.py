@@ -48,7 +48,7 @@ TYPICAL_ROW, SMALL_ROW = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0,
 WEIGHTS: dict[str, list[AnyWeights]] = {
     "logistic": [LogisticWeights(1.3, 0.5, 0.25), LogisticWeights(2.2, 0.9, 0.25), LogisticWeights(1.3, 0.6, 0.04)],
     "linear": [LinearWeights(1.3, 0.4), LinearWeights(1.2, 3.0)],
-    "poisson": [PoissonWeights(1.3, 0.5), PoissonWeights(2.2, 0.1), PoissonWeights(1.3, 0.3)],
+    "poisson": [PoissonWeights(1.3, 0.5), PoissonWeights(2.2, 0.1), PoissonWeights(1.0, 0.004)],
 }
 
 every = pytest.mark.parametrize("family", WEIGHTS)
