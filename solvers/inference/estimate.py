@@ -114,7 +114,7 @@ class Estimate:
         weights = budget.last_weights(answers.target, answers.share)
         curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
         values, vectors = np.linalg.eigh(answers.curvature)
-        predicted = predicted_curvature(coordinates.estimated, answers.point, weights)
+        predicted = predicted_curvature(coordinates.estimated, answers.point, weights, least=0.0)
         positive = np.maximum(values, _RESOLVED_STDS * curvature_std)
         inverse = (vectors / positive) @ vectors.T
         score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(coordinates.size)
@@ -218,8 +218,8 @@ def _are_resolved(values: Vector, predicted: Vector, std: float) -> NDArray[np.b
     """Return whether each eigenvalue of H surely exceeds its noise.
 
     If an eigenvalue of 1 or 2 stds had lines whenever noise raises it above 3 stds, these lines would have too short
-    intervals. An eigenvalue below 3 stds reaches 5 stds in at most 2.3 percent of the cases. Between 3 and 5 stds, an
-    eigenvalue is resolved only if other released numbers lead to expect one of 3 stds.
+    intervals. In a given direction, an eigenvalue below 3 stds reaches 5 stds in at most 2.3 percent of the cases.
+    Between 3 and 5 stds, an eigenvalue is resolved only if other released numbers lead to expect one of 3 stds.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 """Their weights, with sum 1."""
 
-_LEAST_CURVATURE = 0.03  # of the mean curvature; eigenvalues are raised to it
+_LEAST_CURVATURE = 0.03  # of the mean curvature; eigenvalues are raised to it, so that no step is too long
 _LEAST_VARIANCE = 1e-12  # of margins
 _LEAST_MEAN = 1e-12  # of curvatures, which are 0 at margins that rare noise makes huge
 
@@ -39,15 +39,19 @@ class Path:
     def moved(self, w: Vector, score: Vector, weights: AnyWeights) -> Vector:
         """Return the point after a step against a noisy score at w."""
         coordinates = self.coordinates
-        step = np.linalg.solve(predicted_curvature(coordinates, w, weights), score)
+        step = np.linalg.solve(predicted_curvature(coordinates, w, weights, _LEAST_CURVATURE), score)
         length = math.sqrt(float(step @ (coordinates.second / coordinates.weight) @ step))
         return np.asarray(w - step * min(1.0, self.longest_step / max(length, 1e-12)))
 
 
-def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights) -> Matrix:
+def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights, least: float) -> Matrix:
     """Return the mean weighted curvature at w if rows were Gaussian, by Stein's identity.
 
     Margins are then Gaussian, and the mean of F(m) u u' is a matrix in span(second, mean, covariance w).
+
+    Parameters
+    ----------
+    least : smallest eigenvalue, as a share of the mean curvature
     """
     along = coordinates.covariance @ w
     variance = max(float(w @ along), _LEAST_VARIANCE)
@@ -58,5 +62,5 @@ def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights
     bend = float(NODE_WEIGHTS @ (values * (NODES**2 - 1))) / variance
     mixed = np.outer(coordinates.mean, along)
     change = slope * (mixed + mixed.T) + bend * np.outer(along, along)
-    minimum = _LEAST_CURVATURE * mean * float(np.trace(coordinates.second)) / coordinates.size
+    minimum = least * mean * float(np.trace(coordinates.second)) / coordinates.size
     return raised(mean * coordinates.second + coordinates.weight * change, minimum)

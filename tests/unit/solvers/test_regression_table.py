@@ -270,6 +270,20 @@ def test_a_coefficient_is_not_resolved_if_noise_alone_raises_its_curvature_above
     assert [row.reason for row in table.rows] == [None, NOISE_HIDES, None]
 
 
+def test_a_small_curvature_is_not_expected_only_because_others_are_large() -> None:
+    """A level is in 1 of 1,143 rows, so its curvature is about 1 std, and that of the number is over 300 stds."""
+
+    def rows(count: int, rng: np.random.Generator) -> Vector:
+        levels = np.eye(2)[(rng.random(count) < 70 / 80_000).astype(int)]
+        return np.hstack((levels, np.clip(rng.standard_normal((count, 1)) / 4, -1, 1)))
+
+    coefficients = np.array([0.0, -0.5, 2.0, 0.0])
+    population = Model("rare level", Columns((2, 1)), "logistic", rows, coefficients)
+    table, values = table_and_eigenvalues(population, 80_000, 4.0, 19)
+    assert 3 < values.min() < 5
+    assert [row.reason for row in table.rows] == [NOISE_HIDES, None, None]
+
+
 @pytest.mark.parametrize(
     ("population", "n", "epsilon", "repetition"),
     [(designs.correlated(3, "logistic"), 1000, 1.0, 6), (designs.mixed(3, "logistic"), 30_000, 4.0, 2)],
