@@ -21,7 +21,7 @@ from app.http.lists import Paging
 from app.persistence.session import Database
 from app.settings import Settings
 from app.sources.ingest import Reading, count, header
-from purse import load
+from purse import load, text
 from purse.wire.files import Dialect
 from purse.wire.models import Model
 from tests.support import cli, hospital
@@ -238,6 +238,7 @@ def test_a_hospitals_file_as_it_is(fit: Fit, people: Path, purse: Fit) -> None:
     people.write_bytes(hospital.stays(intensive="{}.0"))
     code, out, err = purse("check", str(people), "--propose")
     assert (code, "'name'" in err) == (0, True)
+    assert max(map(len, err.splitlines())) <= text.WIDTH
     draft = json.loads(out)
     assert draft["dialect"] == hospital.DIALECT
     bounds = {column["name"]: column for column in hospital.COLUMNS}
