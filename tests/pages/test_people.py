@@ -243,6 +243,11 @@ def test_every_wrong_field_has_its_reason_beside_it(visitor: Visitor, tmp_path: 
     expect(page.locator("#budget-epsilon-error")).to_have_text("must be a number, such as 0.5")
     visitor.complaints.clear()  # the browser's own, of the 422
     visitor.check()
+    page.get_by_label("Epsilon").fill("2")
+    page.get_by_label("Delta").focus()
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"epsilon": 2'))
+    expect(page.locator("#columns-0-lower-error")).to_be_visible()
+    expect(page.locator("#budget-epsilon-error")).to_have_count(0)
 
 
 def test_an_ambiguous_bound_has_its_reason_beside_it(visitor: Visitor) -> None:
