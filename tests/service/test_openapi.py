@@ -272,11 +272,11 @@ def test_docs_are_one_page_with_one_script_and_nothing_from_elsewhere(
     assert set(links) <= set(headings)
     commands = [unescape(each) for each in re.findall(r"<pre>(.*?)</pre>", response.text, re.DOTALL)]
     assert len(commands) == sum(map(len, document["paths"].values()))
-    [making] = [each for each in commands if each.startswith('curl -X POST "$PURSE_URL/v1/tokens" ')]
-    words = shlex.split(making.replace("$PURSE_TOKEN", shared.tokens["steward"]))
+    [command] = [each for each in commands if each.startswith('curl -X POST "$PURSE_URL/v1/tokens" ')]
+    words = shlex.split(command.replace("$PURSE_TOKEN", shared.tokens["steward"]))
     headers = dict([words[words.index("-H") + 1].split(": ")])
-    made = shared.client.post("/v1/tokens", json=json.loads(words[words.index("--json") + 1]), headers=headers)
-    assert made.status_code == 201, made.text
+    created = shared.client.post("/v1/tokens", json=json.loads(words[words.index("--json") + 1]), headers=headers)
+    assert created.status_code == 201, created.text
     assert "`" not in re.sub(r"<textarea.*?</textarea>", "", response.text, flags=re.DOTALL)
 
 
