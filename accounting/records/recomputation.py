@@ -150,8 +150,8 @@ def _check_records(receipt: Receipt, plan: "Plan") -> None:
     misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
     if misfits:
         raise ReceiptInvalid(
-            f"the query {misfits[0]!r} assumes other records than the receipt states: another number of records, "
-            "batches or parts of less than one record, or single rows"
+            f"the query {misfits[0]!r} does not fit the records that the receipt states: their number differs, a batch "
+            "or part has less than one record, or the query needs single rows"
         )
 
 
@@ -180,7 +180,7 @@ def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
         is_complete = type(repeats) is int and selection.mechanism.answers == repeats * len(costs)
         limit = sensitivity_factor(plan.relation) / selection.noise_multiplier * (1 + _PORTABLE_ERROR)
     except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ReceiptInvalid("method: not all runs that the selection chose from are stated") from error
+        raise ReceiptInvalid("method: the receipt does not state every run that the selection chose from") from error
     if not is_complete or any(mu is None or not mu <= limit for mu in costs):
         raise ReceiptInvalid("method: a run costs more than the selection allows, or the number of runs differs")
     return trials
