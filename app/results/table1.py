@@ -23,7 +23,6 @@ from app.results.intervals import (
     stds_of,
 )
 from app.sources.design import Table
-from app.sources.matrix import code_count
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.evaluations import Measured
@@ -145,7 +144,7 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
 
 def _are_few(released: Sequence[GroupAnswers], described: Sequence[Column]) -> bool:
     """Return whether every two groups are compared. This depends on the declaration alone."""
-    values = sum(map(code_count, described))
+    values = sum(column.code_count for column in described)
     return len(released) <= MOST_COMPARED_GROUPS and math.comb(len(released), 2) * values <= MOST_COMPARISONS
 
 
