@@ -1,8 +1,10 @@
 """Predictions of a released model: link(intercept + sum of coefficient * encoded value), see `purse.wire.models`."""
 
+import csv
+import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -199,6 +201,15 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
     if model.classes is None or len(model.classes) != margins.shape[1]:
         raise ValueError("A model with link softmax must have one row of coefficients for each of its classes.")
     return softmax(margins)
+
+
+def as_csv(classes: Sequence[str] | None, predictions: Iterable[Any]) -> str:
+    """Return predictions as CSV with one column, or with one for each of these classes."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(classes or ["prediction"])
+    writer.writerows(row if classes else [row] for row in predictions)
+    return file.getvalue()
 
 
 def softmax(margins: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -96,6 +96,14 @@ def absent() -> ApiError:
     return ApiError("not_found", "You can see no dataset with this id or name. List datasets with GET /v1/datasets.")
 
 
+def usable(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
+    """Return a visible dataset on which jobs may run; raise as `visible`, `refuse_without_values`, `refuse_changed`."""
+    row = visible(connection, dataset_id, principal)
+    refuse_without_values(row)
+    refuse_changed(connection, row)
+    return row
+
+
 def refuse_without_values(row: DatasetRow) -> None:
     """Raise an `ApiError` data_elsewhere or dataset_deleted if the dataset's values are not stored."""
     if row.data == "elsewhere":

@@ -164,9 +164,7 @@ def _reserve(
     spec: str,
 ) -> Job:
     request, dataset = priced.request, priced.dataset
-    now = datasets.visible(connection, dataset.id, owner)
-    datasets.refuse_without_values(now)
-    datasets.refuse_changed(connection, now)
+    now = datasets.usable(connection, dataset.id, owner)
     if now.is_damaged:
         raise ApiError("dataset_damaged")
     if now.state.frozen:
