@@ -11,13 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.records.allotments import Standing
+from accounting.records.allotments import Account, Standing
 from accounting.records.ledger import spent_epsilon
 from app.datasets import allotments as parts
 from app.datasets import store
-from app.datasets.store import DatasetRow, Spend
+from app.datasets.store import DatasetRow
 from app.http.rates import Recent
 from app.http.work import in_turn
+from app.identity import store as identity
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
 from app.ledger import store as ledger
@@ -129,20 +130,20 @@ def _analysts(
     connection: sa.Connection, row: DatasetRow, principal: Principal, standing: Standing
 ) -> list[AnalystSpend]:
     """Return the spending and allotment of each analyst; to an analyst, of that analyst alone."""
-    spent = {spend.owner_id: spend for spend in store.spends(connection, row.ledger_id)}
-    allotted = parts.described(connection, row)
-    names = {id_: spend.analyst for id_, spend in spent.items()}
-    names |= {id_: allotment.analyst for id_, allotment in allotted.items()}
-    visible = [
-        id_ for id_ in sorted(names, key=names.__getitem__) if principal.role != "analyst" or id_ == principal.id
+    spent = allotted.accounts(connection, row.ledger_id)
+    accounts = {id_: account for id_, account in spent.items() if account.charges}
+    limits = parts.described(connection, row)
+    nothing = Account(row.state.filter.zero_cost, 0)
+    return [
+        _spent(standing, name, accounts.get(id_, nothing), limits.get(id_))
+        for id_, name in identity.names(connection, {*accounts, *limits}).items()
+        if principal.role != "analyst" or id_ == principal.id
     ]
-    nothing = row.state.filter.zero_cost
-    return [_spent(standing, spent.get(i) or Spend(i, names[i], 0, nothing), allotted.get(i)) for i in visible]
 
 
-def _spent(standing: Standing, spend: Spend, allotment: Allotment | None) -> AnalystSpend:
+def _spent(standing: Standing, analyst: str, account: Account, allotment: Allotment | None) -> AnalystSpend:
     """Return one analyst's spending. A charge that took the whole budget is the only charge of the ledger."""
-    state, part = standing.state, standing.share(spend.spent)
-    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
+    state, part = standing.state, standing.share(account.spent)
+    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(account.spent)
     loss = PrivacyLoss(epsilon=min(epsilon, standing.epsilon), delta=state.filter.privacy.delta)
-    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss, allotment=allotment)
+    return AnalystSpend(analyst=analyst, jobs=account.charges, share=part, spent=loss, allotment=allotment)

@@ -11,10 +11,8 @@ import sqlalchemy as sa
 from fastapi import Query
 
 from accounting.errors import AccountingError
-from accounting.filter import Cost
 from accounting.records.documents import canonical_text, parse
 from accounting.records.events import Joined, Opened
-from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -22,7 +20,7 @@ from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.ledger.registrations import Row, declaration_sha256, declared
 from app.persistence.dialect import json_at
-from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, samples, stored_values
+from app.persistence.tables import datasets, grants, ledgers, samples, stored_values
 from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec, DatasetState
 from purse.wire.tokens import Role
@@ -64,16 +62,6 @@ class DatasetRow:
     is_damaged: bool = False
     holdout_of: str | None = None
     declaration: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """One analyst's live charges on a ledger."""
-
-    owner_id: str
-    analyst: str
-    charges: int
-    spent: Cost
 
 
 def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
@@ -228,15 +216,6 @@ def page(connection: sa.Connection, principal: Principal, paging: Paging, filter
     query = _rows().where(is_visible, *filters.conditions(principal))
     query = paging.of(query, *order, at=sa.select(*order).where(datasets.c.id == paging.cursor, is_visible))
     return [_dataset(row) for row in connection.execute(query)]
-
-
-def spends(connection: sa.Connection, ledger_id: str) -> list[Spend]:
-    """Return each analyst's live charges on a ledger, ordered by name."""
-    columns = (analyst_spend.c.owner_id, identities.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
-    query = sa.select(*columns).join(identities, identities.c.id == analyst_spend.c.owner_id)
-    is_charged = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.charges > 0)
-    rows = connection.execute(query.where(is_charged).order_by(identities.c.name, identities.c.id))
-    return [Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
 
 
 def refuse_name(connection: sa.Connection, name: str) -> None:

@@ -22,7 +22,7 @@ from tests.support.service import JOB, SPEC, people
 
 _ROOT = Path(__file__).parents[2]
 _PRODUCT = tuple(f"{_ROOT / package}/" for package in ("accounting", "solvers", "purse", "app"))
-_BESIDE = ("changes", "checkpoints", "checksums", "warm-up", "webhooks")  # threads
+_BACKGROUND = ("changes", "checkpoints", "checksums", "warm-up", "webhooks")  # threads
 
 
 class Recorder:
@@ -38,7 +38,7 @@ class Recorder:
         if event != "call" or not code.co_filename.startswith(_PRODUCT) or code.co_name == "<module>":
             return
         is_resumed = code.co_code[frame.f_lasti + 1] & 3 != 0  # the argument of RESUME: after a yield or an await
-        if is_resumed or threading.current_thread().name in _BESIDE:
+        if is_resumed or threading.current_thread().name in _BACKGROUND:
             return
         self._files.add(code.co_filename)
         caller = frame.f_back
