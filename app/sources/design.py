@@ -198,7 +198,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StatisticDesign:
     """The declared columns of a statistic, without a target. Rows are coded as in a `Design`.
 
     Parameters
@@ -216,7 +216,7 @@ class Table:
     where: Annotated[tuple[Condition, ...], Field(exclude_if=lambda where: not where)] = ()
 
     @staticmethod
-    def of(spec: DatasetSpec, requested: Sequence[str] | None = None) -> "Table":
+    def of(spec: DatasetSpec, requested: Sequence[str] | None = None) -> "StatisticDesign":
         """Return the table of the requested columns of a dataset; of all columns if None.
 
         Raises
@@ -226,10 +226,10 @@ class Table:
         """
         declared = {column.name: position for position, column in enumerate(spec.columns)}
         if requested is None:
-            table = Table(tuple(spec.columns))
+            table = StatisticDesign(tuple(spec.columns))
         else:
             positions = positions_of("columns", declared, requested)
-            table = Table(tuple(spec.columns[p] for p in positions), positions)
+            table = StatisticDesign(tuple(spec.columns[p] for p in positions), positions)
         if table.d > MOST_DIMENSIONS:
             raise DesignError("columns", f"must have at most {MOST_DIMENSIONS} columns, counting each category")
         return table
@@ -258,7 +258,7 @@ class Table:
         return used, np.zeros(len(stored.numbers))
 
 
-def load(design: Design | Table, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+def load(design: Design | StatisticDesign, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
     """Return the records and targets of a job, from a dataset's folder. Only workers call it, after the start.
 
     Parameters
