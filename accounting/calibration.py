@@ -33,9 +33,10 @@ _COARSE_TOLERANCE = 0.1
 _APPROXIMATE_TOLERANCE = 4e-3
 _PLD_STAGES = ((RoughPld(2.0), _COARSE_TOLERANCE), (RoughPld(1.0), _APPROXIMATE_TOLERANCE))
 _GAUSSIAN_MU_SQUARED_MARGIN = 1e-10
-# Two jobs of half a budget fit it: this is more than a charge is rounded up by, also for an epsilon of 1e-3.
+# More than a charge is rounded up by, also for an epsilon of 1e-3. So two jobs of half a budget fit it.
 _PURE_EPSILON_MARGIN = 2e-9
-# A sum of epsilons holds at delta 0 and is checked by hand, so composed losses must admit this many times its mu^2.
+# Composed losses are used only if they admit this many times the mu^2 of a sum of epsilons, because the sum holds at
+# delta 0 and can be checked by hand.
 _PURE_ADVANTAGE = 1.01
 _DIVISION_ROUNDING = 1 + 1e-15  # bounds the rounding of two divisions
 _RENYI_CONTENDER_RATIO = 1.05  # all orders are searched if a few of them come this near to the target
@@ -131,12 +132,12 @@ def plan_of_least_noise(
 
 @dataclass(frozen=True, slots=True)
 class _EpsilonByDelta:
-    """An approximate epsilon of one use, from its delta at the target epsilon; it is exact if it is the target."""
+    """An approximate epsilon of one use, from its delta at the target epsilon; exact if the result is the target."""
 
     privacy: Privacy
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the target epsilon times the root of (delta at that epsilon) / delta, as delta falls like a power."""
+        """Return target epsilon * sqrt(delta at that epsilon / delta), as if delta fell like epsilon^-2."""
         target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
         return math.inf if profile is None else target * math.sqrt(profile(target, delta) / delta)
 
@@ -187,7 +188,7 @@ class _Target:
         return largest(self._share(accountant), guess, self.tolerance, hints)
 
     def refined(self, accountant: _EpsilonBound, guess: float, *stages: tuple[_EpsilonBound, float]) -> float:
-        """Return such a total, searched from the result of cheaper stages.
+        """Return a total as `largest` does, with a search that begins at the result of cheaper stages.
 
         Parameters
         ----------
@@ -197,7 +198,7 @@ class _Target:
         return self.largest(accountant, result.total or guess, result.points if result.total else ()).total
 
     def approximate(self, guess: float, *stages: tuple[_EpsilonBound, float]) -> SearchResult:
-        """Return the result of the last of these stages, which bounds nothing."""
+        """Return the result of the last of these stages; it is approximate, and not a bound."""
         result = SearchResult(0.0, ())
         for approximate, tolerance in stages:
             hints = result.points if result.total else ()

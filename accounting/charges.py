@@ -28,16 +28,17 @@ APPROXIMATIONS = 16  # jobs under filter `rdp` that may use its slack; a power o
 _WORTHWHILE_RATIO = 0.5  # an approximation is used if it costs less than this share of the true curve
 _FIRST_SLACK_SHARE = 1 / 16  # where the search for a job's share of the slack begins
 _SLACK_ROUNDS = 6  # of that search
-_CURVE_SHARE = 2 / 3  # of a job's slack: for its Renyi curve, the rest is for mu
+_CURVE_SHARE = 2 / 3  # of a job's slack, for its Renyi curve; the rest is for mu
 _SLACK_RATIO = 0.9  # a job's share of the slack over its share of the budget, about; never above 1
 _ROUNDING = 1 + Fraction(1, 2**36)  # more than the relative rounding (Q + 8) 2^-53 of a plan of Q queries
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierPlan(AbstractComposition):
-    """A plan with the losses by which an earlier version charged it; each dominates the one that replaced it.
+    """A plan with the losses by which an earlier version charged it; each dominates the present loss.
 
-    A charge by an approximation depends on the grid of the losses by up to a hundredth, so it is compared on theirs.
+    A charge by an approximation depends on the grid of the losses by up to a hundredth. So a stored charge is compared
+    with the cost on the grid of the earlier losses.
     """
 
     plan: AbstractComposition
@@ -51,7 +52,7 @@ class EarlierPlan(AbstractComposition):
 
 
 def _earlier_loss(loss: Loss) -> Loss:
-    """Return the pair that dominated an answer before its own loss was known."""
+    """Return the pair by which an earlier version charged an answer."""
     if isinstance(loss, PureLoss):
         return loss.gaussian_bound
     return replace(loss, profile=None) if isinstance(loss, RenyiLoss) else loss
@@ -104,9 +105,10 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
     """Return (mu^2, rho(a_1), .., d / slack) in units: the cost of laws that differ with probability at most d.
 
     A plan of Gaussian answers is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is at
-    most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d
-    is 0 and mu is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that
-    cost gets any d, but pure answers only if the plan then fits.
+    most its share of each threshold, so the slack is never used up before all thresholds are. If no such d is found, d
+    is 0 and mu is the cost without sampling, or infinite if there is none. If no ledger could hold that cost, the plan
+    gets the last d that was tried, whatever its share of the slack. A plan of pure answers gets it only if the plan
+    then fits.
     """
     exact = exact_mixed(plan, orders)
     if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
@@ -127,7 +129,7 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
         slack_share = min(_SLACK_RATIO * budget_share, 1.0)
     if exact_share <= 1:
         return exact
-    # The whole slack for a plan that still fits nothing would be lost to later plans after a raise.
+    # If the plan does not fit even then, its slack would be lost to later plans after a raise of the budget.
     is_useful = plan.gdp() is None or smallest_share(approximate[:-1], thresholds) <= 1
     return approximate if is_useful else exact
 
@@ -168,9 +170,9 @@ def approximate_rdp(plan: AbstractComposition, orders: Sequence[float], slack: f
 
 
 def _approximate(plan: AbstractComposition, orders: Sequence[float], d: float) -> list[float] | None:
-    """Return mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all.
+    """Return mu^2 and rho(a_k) of laws that differ from the plan's with probability at most d together.
 
-    If both use an approximation, most of d is for the curve, because jobs with secret slots are charged by it.
+    If both use an approximation, most of d is for the curve, because the curve decides for jobs with secret slots.
     """
     curve = approximate_rdp(plan, orders, d * _CURVE_SHARE)
     mu = _mu(losses_of(plan, over=True), d if curve is None else d * (1 - _CURVE_SHARE))

@@ -50,7 +50,7 @@ class FilterParameters:
         return cost[:-1] if self.slack else cost
 
     def room(self, spent: Cost) -> list[int]:
-        """Return the room on each coordinate except the slack's; negative if charges exceed the threshold."""
+        """Return what remains of each threshold except the slack's; negative if the charges exceed it."""
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
 
 
@@ -78,15 +78,16 @@ class Currency(ABC):
     def spent_epsilon(self, parameters: FilterParameters, spent: Cost) -> float:
         """Return the epsilon of charges that are not all 0, rounded up.
 
-        It is the budget's less the largest room, if thresholds move one for one with epsilon.
+        If thresholds change by as much as epsilon, it is the budget's epsilon less the largest remainder of a
+        threshold.
         """
         room = Fraction(max(parameters.room(spent)), UNIT)
         return _float_above(max(Fraction(0), Fraction(parameters.privacy.epsilon) - room))
 
     def next_epsilon(self, parameters: FilterParameters, room: list[int]) -> float:
-        """Return the largest epsilon of one more job in this room, rounded down; at most 0 if there is none.
+        """Return the largest epsilon of one more job in these remainders, rounded down; at most 0 if there is none.
 
-        It is that of a Gaussian job that fills the coordinate with the most room.
+        It is that of a Gaussian job that uses up the coordinate with the largest remainder.
         """
         charge_per_square = (1.0,) * (len(room) - len(parameters.orders)) + tuple(a / 2 for a in parameters.orders)
         square = max((free - 1) / rate for free, rate in zip(room, charge_per_square, strict=True)) / UNIT

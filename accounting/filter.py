@@ -11,9 +11,9 @@ admission is one comparison for any number of jobs. Proof: docs/proofs/filter.md
              mu*(epsilon + ln(1 - slack), w_0 delta')^2: the orders cover a part of the loss of Gaussian jobs
     pure     charge epsilon;  admit iff  sum epsilon_i <= epsilon
 
-The slack is a part of delta. It pays for jobs charged by an approximation, which may fail with probability d. Under
-`gdp_rdp` each such job uses the d that it needs. Under `rdp` a slack is optional, the B_k are those of delta - slack, d
-is slack / 16, and the last coordinate counts such jobs up to 16.
+The slack is a part of delta. It pays for jobs that are charged by an approximation, which may fail with probability d.
+Under `gdp_rdp` each such job uses the d that it needs. Under `rdp` a slack is optional. It is subtracted from
+delta in the B_k, d is slack / 16, and the last coordinate counts such jobs up to 16.
 """
 
 from dataclasses import dataclass, replace

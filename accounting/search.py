@@ -24,7 +24,8 @@ class SearchResult:
     Parameters
     ----------
     total : within the target, or near it for a rough search; 0 if there is none
-    points : evaluated points with a finite f, the nearest to the total last; before them the hints, moved to this share
+    points : evaluated points with a finite f, by their distance from the total, the nearest last. A single point is
+        preceded by the hints, shifted as by `_moved`
     """
 
     total: float
@@ -81,7 +82,7 @@ def _log(share: float) -> float:
 
 
 def _moved(hints: Sequence[Point], own: Sequence[Point], aim: float) -> list[Point]:
-    """Return the hints, moved to reach the aim at the first own point; empty once there are two own points."""
+    """Return the hints, shifted in f to lead through the only own point; empty if there is not exactly one."""
     return [(x, f + own[0][1] - aim) for x, f in hints] if len(own) == 1 else []
 
 

@@ -112,9 +112,9 @@ class JobRequest(AskedModel):
     row_norm: AskedRowNorm = None
     inference: Annotated[bool, Field(exclude_if=lambda inference: not inference)] = False
     """If true, the job releases a regression table, whose standard errors and intervals include sampling error and
-    privacy noise. The regression is logistic for two classes and linear for a number, or as `family` says. Then loss,
-    if it is given, is logistic or squared, and method, regularizer, domain, preparation, slope_limit and row_norm are
-    left out."""
+    privacy noise. The regression is logistic for two classes and linear for a number, unless `family` is set. Leave out
+    method, regularizer, domain, preparation, slope_limit and row_norm. A loss, if you give one, must be logistic or
+    squared."""
     family: Omitted[Literal["poisson"]] = None
     """With inference, `poisson` fits a Poisson regression with log link: the log of the mean count is a linear
     function. The target is then a number column from 0 to the largest count. The default is logistic for two classes,
@@ -145,8 +145,8 @@ class ForecastRequest(JobRequest):
         Field(description=f"Source of the twin's rows. If null, {USUAL_SOURCE}."),
     ] = None
     signal: Annotated[float, Field(ge=0.01, le=0.99)] = 0.5
-    """Assumed dependence of the target on the other columns, which no public fact states: the position of the best
-    model between a constant answer (0) and a perfect one (1), in accuracy or in variance explained."""
+    """Assumed quality of the best model, because no public fact states it: 0 is as good as a constant answer, and 1 is
+    perfect. The measure is accuracy, or explained variance for a number."""
     runs: Annotated[int | None, Field(ge=3, le=MOST_TRIES)] = None
     """Number of runs of the method at each epsilon, with fresh noise. The default is 10, or 5 or 3 if more would exceed
     the work limit."""

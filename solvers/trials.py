@@ -126,7 +126,7 @@ class Tuning(ChoosingRun):
         """Raise `OutOfRange` unless the plan pays for the choice among these runs, each mu-GDP for the plan's mu."""
         queries = tuple(Query(query.name, query.count, query.mechanism) for query in plan.queries)
         if queries != self._choice:
-            raise OutOfRange("plan: it is not a choice among this number of runs. Plan the tuning again")
+            raise OutOfRange("plan: its choice is not among this many runs. Plan the tuning again")
         mu = sensitivity_factor(plan.relation) / plan.queries[0].noise_multiplier
         for trial in self.trials:
             spent, last = trial.plan.gdp(), trial.plan.queries[-1]

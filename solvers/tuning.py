@@ -91,7 +91,8 @@ def _trial(quote: Quote, mu: float) -> Trial:
     remaining = 0.0 if spent is None else (mu**2 - spent**2) * _ROUNDED_DOWN
     if remaining <= 0:
         raise FilterMismatch(
-            f"method: a tuning needs methods with Gaussian answers, and those of {quote.method.name} are not"
+            f"method: a tuning supports only methods with Gaussian answers, and {quote.method.name} has others. Use "
+            "another method"
         )
     score = PlannedQuery(SCORE, 1, Gaussian(), sensitivity_factor(problem.relation) / math.sqrt(remaining))
     return Trial(

@@ -106,8 +106,8 @@ def losses_of(plan: AbstractComposition, *, search: Search | None = None, over: 
 
     Parameters
     ----------
-    search : the approximate losses for a search of noise
-    over : with pairs over Renyi curves, for filters
+    search : accept approximate losses, for a search of noise
+    over : accept the pairs over Renyi curves for mechanisms without losses, as filters do
     """
     parts = plan.parts()
     if not all(curves.losses or (over and curves.over) for _, curves in parts):
@@ -127,7 +127,7 @@ def losses_of(plan: AbstractComposition, *, search: Search | None = None, over: 
 
 
 def composed_loss(losses: Losses) -> tuple[Masses, float] | None:
-    """Return the pessimistic loss of all these together, and the FFT's error on a sum of any part of its masses.
+    """Return the pessimistic loss of the composition, and the largest error of the FFT on any sum of its masses.
 
     The grid is that of the fine accountant, whose last compositions are cached: after a certificate this is free.
     """
@@ -147,7 +147,7 @@ class _Grid:
 def _grids(
     plan: Plan, delta: float, coarseness: float, search: Search | None = None, *, earlier: bool = False
 ) -> tuple["_Grid", ...]:
-    """Return a grid for each order of the neighbors; empty if one of them has none or delta is too small.
+    """Return a grid for each order of the neighbors; empty if an order has no grid or delta is too small.
 
     If the losses under zero_out have no grid, those under replace_one may have one, and bound the plan, too.
     """
@@ -191,12 +191,12 @@ def _interval(losses: Losses, coarseness: float, typical_loss: Callable[[Losses]
 
 
 def _smallest_loss(losses: Losses) -> float:
-    """Return the typical loss of the answer where it is smallest."""
+    """Return the smallest typical loss of an answer."""
     return min(loss.deviation for loss, _ in losses)
 
 
 def _mean_loss(losses: Losses) -> float:
-    """Return the mean of all answers' typical losses, each weighed by its own.
+    """Return the mean typical loss of all answers, weighted by the typical losses themselves.
 
     With a grid of this interval, the added variance is a fixed share of the variance of the sum.
     """
@@ -205,12 +205,12 @@ def _mean_loss(losses: Losses) -> float:
 
 
 def _gaussian_bounds(losses: Losses) -> Losses:
-    """Return the losses with a Gaussian one, which dominates it, for each that is pure."""
+    """Return the losses with each pure one replaced by a Gaussian loss that dominates it."""
     return tuple((loss.gaussian_bound if isinstance(loss, PureLoss) else loss, count) for loss, count in losses)
 
 
 def _merged(losses: Losses) -> Losses:
-    """Return the losses with all Gaussian ones as one, whose mu^2 is their sum."""
+    """Return the losses with all Gaussian ones merged into one, whose mu^2 is the sum of theirs."""
     squared = sum(count * loss.mu * loss.mu for loss, count in losses if isinstance(loss, GaussianLoss))
     sampled = tuple((loss, count) for loss, count in losses if not isinstance(loss, GaussianLoss))
     return (*sampled, (GaussianLoss(math.sqrt(squared)), 1)) if squared > 0 else sampled

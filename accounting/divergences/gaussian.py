@@ -52,11 +52,11 @@ def gauss_mu(epsilon: float, delta: float) -> float:
 
 
 def largest_shared_mu(epsilon: float, delta: float, total: float, counted: Callable[[float], float]) -> float:
-    """Return the largest mu, rounded down, whose delta is at most `total`, and at most `delta` times 1 / counted(mu).
+    """Return the largest mu, rounded down, with delta(mu) <= `total` and counted(mu) delta(mu) <= `delta`.
 
     Parameters
     ----------
-    counted : the share in [0, 1] of the Gaussian's delta that counts; it grows with mu
+    counted : the share in [0, 1] of delta(mu) that counts; it grows with mu
     """
     low, high = gauss_mu(epsilon, delta), gauss_mu(epsilon, total)
 

@@ -46,7 +46,7 @@ class PoissonGaussian(AbstractGaussianNoise):
         return self.rate * n >= 1 - RATE_ROUNDING
 
     def needs_all_rows(self, n: int) -> str | None:
-        """Return that batches are too large to be listed, or None."""
+        """Return None for small batches, otherwise the reason, which is that a draw lists all records."""
         return f"its batches hold more than {MOST_DRAWN} rows" if self.rate * n > MOST_DRAWN else None
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:

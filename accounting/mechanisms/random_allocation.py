@@ -68,7 +68,7 @@ class RandomAllocation(AbstractGaussianNoise):
         return self.normalizer(n) >= 1 - RATE_ROUNDING
 
     def needs_all_rows(self, n: int) -> str:  # noqa: ARG002
-        """Return that all records are listed."""
+        """Return the reason, which is that the allocation lists all records."""
         return "its secret slots are a list of all rows"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:

@@ -58,11 +58,11 @@ class Resampled(AbstractMechanism):
         return self.each.hides
 
     def fits(self, n: int, unit: Unit) -> bool:
-        """Return whether the rows are exactly n, since more or fewer would cost less, and the run on them fits."""
+        """Return whether the draw is from exactly n rows, because its cost depends on n, and the run on them fits."""
         return self.rows == n and self.each.fits(n, unit)
 
     def needs_all_rows(self, n: int) -> str:  # noqa: ARG002
-        """Return that all records are drawn from."""
+        """Return the reason, which is that rows are drawn from all records."""
         return "it draws a sample of all rows with replacement"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:

@@ -154,7 +154,7 @@ class WithoutReplacement(AbstractGaussianNoise):
         return self.rows <= n
 
     def needs_all_rows(self, n: int) -> str | None:
-        """Return that all records are listed, unless batches are small."""
+        """Return None for small batches, otherwise the reason, which is that all records are listed."""
         if is_sparse_draw(n, self.batch):
             return None
         return "its batches are drawn from a list of all rows: use batches of less than an eighth of the rows"

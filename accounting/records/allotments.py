@@ -1,8 +1,8 @@
 """Allotments: the part of a ledger's budget that one analyst may spend. Proof: docs/proofs/allotments.md.
 
 All parts of a filter limit its slack and one coordinate k, the one that admits the most Gaussian jobs. A part of
-share s admits a charge while  sum c_k <= floor(s T_k)  and  sum d <= floor(s T_d). So if all that is reserved and all
-that others have spent is at most T, the parts never exceed the whole filter.
+share s admits a charge while  sum c_k <= floor(s T_k)  and  sum d <= floor(s T_d). So if the reserved parts and
+everything that other analysts have spent add up to at most T, the whole filter admits all charges that the parts admit.
 """
 
 import math

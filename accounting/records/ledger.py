@@ -276,7 +276,7 @@ def _settle(state: LedgerState, end: events.Settled) -> LedgerState:
         return _refund(state, end.refund, end.whole)
     spent = tuple(a - b for a, b in zip(state.spent, end.refund, strict=True))
     if state.whole or state.undivided or not _consistent(state.filter, spent, state.charges):
-        raise LedgerInvalid("refund: the answers of a session, and a whole budget once it has any, stay charged")
+        raise LedgerInvalid("refund: answers stay charged, and a whole budget stays charged after the first answer")
     return replace(state, spent=spent)
 
 

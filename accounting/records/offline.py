@@ -213,7 +213,7 @@ def _outside(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
     except CodecError as error:
         raise LedgerInvalid(f"entry {entry.sequence} states no event") from error
     if event_to_json(event) != entry.body["event"]:
-        raise LedgerInvalid(f"entry {entry.sequence} states no event with all of its fields")
+        raise LedgerInvalid(f"entry {entry.sequence} does not state its event with exactly its fields")
     return SessionPlan.of([event], ledger[0].body["neighbors"])
 
 

@@ -180,7 +180,7 @@ def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
         is_complete = type(repeats) is int and selection.mechanism.answers == repeats * len(costs)
         limit = sensitivity_factor(plan.relation) / selection.noise_multiplier * (1 + _PORTABLE_ERROR)
     except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ReceiptInvalid("method: not all runs that the selection chose from are stated") from error
+        raise ReceiptInvalid("method: the receipt does not state every run that the selection chose from") from error
     if not is_complete or any(mu is None or not mu <= limit for mu in costs):
         raise ReceiptInvalid("method: a run costs more than the selection allows, or the number of runs differs")
     return trials

@@ -5,8 +5,8 @@
     number   y = the target's own law at the rank of sqrt(signal) s + sqrt(1 - signal) e
 
 The effect of a number is its standardised code times a normal draw; that of a category is one normal draw. b keeps the
-classes as frequent as in the target's law. `signal` sets, approximately, where the best answer to these scores lies
-between a constant one (0) and a perfect one (1): in accuracy for classes, in variance explained for numbers.
+classes as frequent as in the target's law. `signal` sets approximately how good the best model of these scores is: 0 is
+as good as a constant answer, and 1 is perfect. The measure is accuracy for classes, and explained variance for numbers.
 """
 
 from dataclasses import dataclass, replace

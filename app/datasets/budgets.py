@@ -41,7 +41,7 @@ class Answers:
         self._recent = Recent[tuple[object, bytes]](_MOST_CACHED_ANSWERS)
 
     async def budget(self, dataset_id: str, principal: Principal) -> bytes:
-        """Return the present state of the budget as JSON. Raise `ApiError` not_found, which is checked each time."""
+        """Return the present state of the budget as JSON; `ApiError` not_found. Each call checks the grant."""
         key = f"{principal.id} {principal.role} {dataset_id}"
         cached = self._recent.get(key)
         if cached is not None:

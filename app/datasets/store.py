@@ -71,7 +71,7 @@ def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
 
 
 def visible(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
-    """Return a dataset by its id; `ApiError` not_found if it does not exist or, without a difference, has no grant."""
+    """Return a dataset by its id; the same `ApiError` not_found if it does not exist or is not granted."""
     query, _ = _statements(principal.role, principal.datasets)
     row = connection.execute(query, {"dataset": dataset_id, "principal": principal.id}).one_or_none()
     if row is None:

@@ -1,1 +1,1 @@
-"""Jobs: asked for, priced, queued, run, and what is published of them."""
+"""Jobs: their submission, queue and attempts, and the publication of their results."""

@@ -3,7 +3,7 @@
     queued -> running(1) -> running(2) -> ... -> ended -> done | failed        running(n) -> cancelled at any time
 
 A job is claimed again if its attempt was given back (its holder stopped in order, or its worker's disk was full), or if
-its worker or holder vanished. After the second one that vanished it has failed. Every step of an attempt is a
+its worker or holder vanished. If this happens a second time, the job fails. Every step of an attempt is a
 compare-and-set on (id, running, attempt, not ended), so that a superseded attempt can no longer end. The end is stored,
 and published when the grid allows it (`app.jobs.grid`). Proof of at most one release:
 docs/decisions/0004-job-engine.md.
@@ -307,6 +307,6 @@ def _due_at(clock: Clock, row: JobRow) -> float:
 
 
 def _published_at(clock: Clock, row: JobRow) -> str:
-    """Return the time at which the end may be published, whenever it then is."""
+    """Return the due time of the end as a timestamp, even if it is published later."""
     late = clock.ticks() - _due_at(clock, row)
     return stamp(clock.wall() - (late if late < float("inf") else 0.0))

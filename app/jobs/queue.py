@@ -1,8 +1,8 @@
 """The order of the queue, and the limits on jobs. The database decides, so that all servers agree.
 
-An interrupted job goes before all waiting jobs. Then it is the turn of the analyst with the fewest running attempts,
-among equals of the one whose last turn is longest ago; the oldest job of that analyst that may run is started.
-Therefore an analyst who queues a thousand jobs delays a newcomer by one job.
+An interrupted job goes before all waiting jobs. Then it is the turn of the analyst with the fewest running attempts.
+Among several of these, it is the turn of the one whose last turn is longest ago. The oldest job of that analyst that
+may run is started. Therefore an analyst who queues a thousand jobs delays a newcomer by one job.
 """
 
 from collections import Counter

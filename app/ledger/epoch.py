@@ -2,18 +2,19 @@
 
     commit entries -> write the file -> answer the request
 
-The file is therefore never ahead of the database. After a crash between the first two steps it is behind by the entries
-of that moment, and a chain that continues after a head contains it. A database that lacks a published head was restored
-from an older copy, or rewritten. Charges made since then are unknown, and would be spent again.
+The file is therefore never ahead of the database. After a crash between the first two steps, the file lacks the newest
+heads. The next start accepts this, because each chain still contains its head in the file. A database that lacks a
+published head was restored from an older copy, or rewritten. Charges made since then are unknown, and would be spent
+again.
 
 The file contains JSON lines: first the service and the ledgers that were lost for good, then heads, of which the
 highest of each ledger counts. Each commit, or several that wait, adds one write and one flush. The file is rewritten at
 a start, when it is long, and after a write that failed. A last line without its end was cut off by a crash. Any number
 of servers write to one file in turn, so heads may be in any order; a rewrite keeps the heads of other servers.
 
-Answers that a session has recorded are not entries of a ledger. Each open session has a line of its own: in place of
-a ledger's sequence number it states how many answers were recorded. An older copy of the database would otherwise allow
-a session more answers than it planned, and refund answers that were given. The line is removed when the head of the
+Answers that a session has recorded are not entries of a ledger. Each open session has a line of its own. Instead of a
+sequence number, this line states how many answers were recorded. An older copy of the database would otherwise allow a
+session more answers than it planned, and refund answers that were given. The line is removed when the head of the
 session's ledger in the file covers the entry that ended the session: at a start, and by `Epoch.forget_ended`.
 """
 

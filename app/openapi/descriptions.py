@@ -20,7 +20,7 @@ _FIELD = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 def describe(schemas: dict[str, Schema]) -> None:
     """Add missing descriptions, and move defaults that are objects there, because client generators reject them.
 
-    Of a docstring with mathematics, the document keeps the summary. The documentation of methods has the rest.
+    If a docstring contains mathematics, the document has only its summary. The documentation of methods has the rest.
     """
     for name, schema in schemas.items():
         if name.startswith("Page_"):

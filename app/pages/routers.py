@@ -1,4 +1,4 @@
-"""All pages. They ask the API and are no part of it."""
+"""The routers of all pages. Pages call the API, and are not part of it."""
 
 from app.pages import (
     audit,

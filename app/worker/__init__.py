@@ -1,1 +1,1 @@
-"""Attempts of jobs, on processes of their own: who starts them, what they run, what comes back."""
+"""Attempts of jobs: the processes that run them, the code that runs there, and its output."""

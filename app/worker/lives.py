@@ -2,8 +2,9 @@
 
 A server holds a shared lock on the home; `purse fit` holds it exclusively. A server whose workers are its own processes
 also locks a file named after its dispatcher. The operating system releases that lock when the process ends, even by a
-kill. A process that gets the lock, in the same boot of the same machine, knows that the holder is dead and that nothing
-receives results of its workers. It then need not wait for the lease. Holders on other machines are not judged.
+kill. If another process gets this lock, in the same boot of the same machine, the holder is dead and nothing receives
+the results of its workers. The process then need not wait for the lease. Holders on other machines cannot be checked in
+this way.
 """
 
 import fcntl

@@ -268,7 +268,7 @@ class Client:
     Parameters
     ----------
     url : the server's address; if None, PURSE_URL, or else http://127.0.0.1:8000
-    token : the bearer token; if both url and token are None, PURSE_TOKEN. Without a token, public routes work only
+    token : the bearer token; if both url and token are None, PURSE_TOKEN. Without a token, only public routes work
     transport : a transport of httpx, to reach the service without a network
     timeout : seconds without data after which a request fails; an upload may take longer
     """

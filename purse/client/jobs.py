@@ -62,7 +62,7 @@ class AsyncJobs:
         Raises
         ------
         ProblemError
-            budget_exhausted, with the budget that `remaining`; and others.
+            budget_exhausted, whose `remaining` states what is left; and others.
         """
         request = job_request(await self._sender.identify(dataset), target, privacy, options)
         return await self._submitted(api_path("jobs"), request, idempotency_key)

@@ -54,7 +54,7 @@ class AsyncSessions:
         Raises
         ------
         ProblemError
-            budget_exhausted, with the budget that `remaining`; and others.
+            budget_exhausted, whose `remaining` states what is left; and others.
         """
         target = None if privacy is None else privacy_of(privacy)
         planned = None if events is None else list(events)

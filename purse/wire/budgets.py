@@ -70,7 +70,7 @@ class Promise(Wire):
 
 
 class BudgetStatus(Wire):
-    """A dataset's budget: an odometer (spent) and a filter (remaining)."""
+    """A dataset's budget: what is spent of it, and what remains."""
 
     epsilon: float
     """Epsilon of the budget. If allotments are reserved, an analyst sees that of the own part."""

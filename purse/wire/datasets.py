@@ -77,8 +77,8 @@ class DatasetSpec(Wire):
     sessions: Sessions = "refund"
     neighbors: Neighbors = REPLACE_ONE
     family: Title | None = None
-    """Datasets about the same people, under one name: they share the budget and the ledger of the first of them, and
-    each must state that budget and those neighbors."""
+    """Name that datasets about the same people have in common. They share the budget and the ledger of the first one.
+    Each of them must state the same budget and neighbors."""
 
     unit: PersonUnit | None = None
     """The protected unit. A person is protected with all rows up to a cap. If null, single rows are protected."""

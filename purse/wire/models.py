@@ -47,8 +47,8 @@ class ReleasedMoments(Wire):
     variances: list[float]
     """The noisy mean v of (value - m)^2, or m (1 - m) for a category's values."""
     noise: list[float]
-    """Noise std of v for a number, and of m for a category. v is raised to about this value. In a model, to the value
-    of private moments at the job's own price, if that is larger."""
+    """Noise std of v for a number, and of m for a category. Jobs raise v to about this value. In a model, it is the
+    noise std of private moments at the job's own price, if that is larger."""
 
 
 class ProfileUse(ReleasedMoments):

@@ -21,7 +21,7 @@ class Interval(Wire):
 
 
 class QuantileEstimate(Wire):
-    """The end of the first bin below which a share of the records lies."""
+    """A quantile: the end of the first bin up to which at least this share of the rows lies."""
 
     share: float
     """Share of the rows, from 0 to 1."""

@@ -71,7 +71,7 @@ class Factor(Wire):
         if self.knots is None and self.degree != 3:
             raise ValueError("degree is the degree of B-splines. Add knots, or leave out degree")
         if self.knots is not None and (self.center, self.scale, self.power) != (0.0, 1.0, 1):
-            raise ValueError("center, scale and power do not go with knots. Use one of both")
+            raise ValueError("knots cannot be combined with center, scale or power. Leave out knots, or these three")
         return self
 
 

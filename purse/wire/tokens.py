@@ -19,7 +19,7 @@ SCOPES: Mapping[Role, tuple[Scope, ...]] = {
 
 
 class TokenRequest(Wire):
-    """A request for a token. A known name with its role gets another token of the same person or program."""
+    """A request for a token. If the name already has this role, the same person or program gets another token."""
 
     name: Annotated[Title, Field(description="Owner of the token: one name for one person or program, permanently.")]
     role: Role

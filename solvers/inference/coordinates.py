@@ -5,7 +5,7 @@ Proof: docs/proofs/regression_table.md. Reference: docs/spec 27.3.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +85,9 @@ class Coordinates:
         return raised(self.second / self.weight - np.outer(self.mean, self.mean), 0.0)
 
     @property
-    def covariance_estimate(self) -> Matrix:
-        """Estimate of the covariance of u over rows."""
-        return raised(self.second_estimate / self.weight - np.outer(self.mean, self.mean), 0.0)
+    def estimated(self) -> "Coordinates":
+        """The same coordinates, with the estimate of the second moments in place of their bound."""
+        return replace(self, second=self.second_estimate)
 
     def constant(self, value: float) -> Vector:
         """Return w whose margins are `value` for every row."""

@@ -29,7 +29,7 @@ class Statistic(CountingRun):
             raise Unsuitable(f"{self.name}: there are no columns. Name at least one")
         if privacy.is_pure:
             raise NeedsDelta(
-                f"{self.name}: delta is 0, but its answers are Gaussian, which need delta > 0. Raise delta"
+                f"{self.name}: delta is 0, but answers of this statistic are Gaussian and need delta > 0. Raise delta"
             )
         refusal = self.refusal(problem)
         if refusal is not None:

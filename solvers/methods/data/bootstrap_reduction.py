@@ -48,7 +48,9 @@ class BootstrapReduction(Strict):
             if `inner` does not solve the problem at delta = 0, or there is only one record.
         """
         if problem.n < 2:
-            raise Unsuitable("bootstrap_reduction: n must be at least 2, because a sample of one record is that record")
+            raise Unsuitable(
+                "bootstrap_reduction: n must be at least 2, because all samples of one record are the same"
+            )
         own = Privacy(run_epsilon(privacy.epsilon, problem.n, problem.relation), 0.0)
         return BootstrapReductionRun(self.inner.resolve(replace(problem, relation=REPLACE_ONE), own))
 

@@ -73,8 +73,8 @@ class InverseSensitivity(Strict):
         check_scalar("inverse_sensitivity", problem)
         if problem.unit.slots > 1:
             raise Unsuitable(
-                "inverse_sensitivity counts records with one gradient each, and here a record is a person with several "
-                "rows, for whom the score is not proven. Use another method"
+                "inverse_sensitivity supports persons as records only if each has one row, because the proof of its "
+                "score needs one gradient per record. Use another method"
             )
         if problem.d > MOST_DIMENSIONS:
             raise Unsuitable(
@@ -90,8 +90,8 @@ class InverseSensitivity(Strict):
             )
         if run.rounding(problem) > _MOST_ROUNDING:
             raise Unsuitable(
-                "inverse_sensitivity: grid is too fine, because rounding would change scores at so many rows. Use a "
-                "smaller grid"
+                "inverse_sensitivity: grid is too fine for this number of rows, because rounding would change scores. "
+                "Use a grid of fewer points"
             )
         return run
 

@@ -67,8 +67,8 @@ class OutputPerturbation(Strict):
         ridge = balanced_ridge(problem, privacy, noise) if self.ridge is None else self.ridge
         if problem.mu + ridge <= 0:
             raise Unsuitable(
-                "output_perturbation: ridge must be above 0, or the regularizer l2 or elastic_net, because its noise "
-                "depends on strong convexity"
+                "output_perturbation: ridge must be above 0, or the regularizer l2 or elastic_net, because the noise "
+                "is chosen from the strong convexity of the objective"
             )
         steps = self.steps or Piece(problem, range(problem.n), ridge).steps(_MOST_DEFAULT_STEPS)
         return OutputPerturbationRun(steps, ridge, noise)

@@ -73,7 +73,7 @@ class PhasedSgd(Strict):
         longest = 2 / problem.L * _STEP_MARGIN
         if self.step is not None and self.step > longest:
             raise Unsuitable(
-                f"phased_sgd: step must be below 2/L = {2 / problem.L:.6g} here, because its privacy depends on it"
+                f"phased_sgd: step must be below 2/L = {2 / problem.L:.6g} here, because the proof of privacy needs it"
             )
         bound = schedule.risk_bound(LAW, noise, privacy, problem)
         plan = bound.best_phases(problem.n, self.phases, self.ratio, self.step, longest)

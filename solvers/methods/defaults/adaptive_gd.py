@@ -294,7 +294,7 @@ class NumberSchedule:
         return balanced_ridge(sigma, self.curvature(loss, scale), variance)
 
     def curvature(self, loss: Loss, scale: float) -> float:
-        """Return the mean curvature of a loss, of which a share of the rows within the window has the largest."""
+        """Return the mean curvature of a loss; with a kink, only rows within the window have any."""
         return self.window / 2 * self.surrogate(loss, scale).curvature if isinstance(loss, BoundedSlope) else 1.0
 
     def surrogate(self, loss: BoundedSlope, scale: float) -> Surrogate:

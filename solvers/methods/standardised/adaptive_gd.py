@@ -95,13 +95,13 @@ class AdaptiveGd(Strict):
             raise Unsuitable(f"adaptive_gd: {moments.NARROW}")
         if not isinstance(problem.loss, SUPPORTED_LOSSES):
             raise Unsuitable(
-                f"adaptive_gd: loss must not be {problem.loss.name}, whose slope or minimizer it cannot weight; "
-                "for this loss use dp_gd or noisy_sgd"
+                f"adaptive_gd: loss must not be {problem.loss.name}, because the method does not support it. Use dp_gd "
+                "or noisy_sgd for this loss"
             )
         if not isinstance(problem.domain, Free):
             raise Unsuitable(
-                "adaptive_gd: domain must be free, because its coordinates change during the run; "
-                "for another domain use dp_gd"
+                "adaptive_gd: domain must be free, because the method changes coordinates during the run. Use dp_gd "
+                "for another domain"
             )
         check_delta("adaptive_gd", privacy)
         signal = problem.n * budget_mu(problem, privacy) / problem.size

@@ -13,6 +13,11 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import REPLACE_ONE
+from benchmarks import inference_designs as designs
+from benchmarks.inference import Draws
+from benchmarks.inference import table_of as drawn_table
+from benchmarks.inference_populations import Model
 from solvers import moment_bounds, plan
 from solvers.bounds import UNIT
 from solvers.columns import Columns
@@ -27,7 +32,8 @@ from solvers.errors import NeedsDelta, Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.inference import RegressionTable, coordinates, estimate
 from solvers.inference.budget import Budget
-from solvers.inference.coordinates import complement, decorrelated
+from solvers.inference.coordinates import Stds, complement, decorrelated
+from solvers.inference.estimate import NOISE_HIDES
 from solvers.inference.families import FEW_EVENTS, LINEAR, LOGISTIC
 from solvers.inference.path import Path
 from solvers.inference.table import Table
@@ -244,6 +250,37 @@ def test_a_column_twice_is_not_resolved_and_others_are() -> None:
     table = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, labels(X @ np.array([3.0, -2, 1]), rng))
     assert [row.line is not None for row in table.rows] == [True, False, False, True]
     no_wrong_numbers(table, {0: 3.0, 3: 0.0})
+
+
+def table_and_eigenvalues(population: Model, n: int, epsilon: float, repetition: int) -> tuple[Table, Vector]:
+    """Return a table, and the raised eigenvalues of its curvature in noise stds."""
+    quote = Draws(population, n, REPLACE_ONE).quote(epsilon)
+    assert quote is not None
+    sample = population.draw(n, np.random.default_rng([repetition, n]))
+    table = drawn_table(quote, sample, np.random.default_rng([repetition, n, round(epsilon)]))
+    stds = Stds(quote.problem, lambda query: quote.release.plan.query(query).noise_multiplier)
+    return table, table.estimate.values / stds.of_matrix("curvature", table.estimate.weights.curvature_bound)
+
+
+@pytest.mark.parametrize("repetition", [24, 43, 90])
+def test_a_coefficient_is_not_resolved_if_noise_alone_raises_its_curvature_above_3_stds(repetition: int) -> None:
+    """An indicator is in 3 percent of the rows, and few of these are positive, so its curvature is about 1 std."""
+    table, values = table_and_eigenvalues(designs.mixed(3, "logistic"), 5000, 4.0, repetition)
+    assert 3 < values.min() < 5
+    assert [row.reason for row in table.rows] == [None, NOISE_HIDES, None]
+
+
+@pytest.mark.parametrize(
+    ("population", "n", "epsilon", "repetition"),
+    [(designs.correlated(3, "logistic"), 1000, 1.0, 6), (designs.mixed(3, "logistic"), 30_000, 4.0, 2)],
+    ids=["others are as small", "second moments confirm it"],
+)
+def test_a_curvature_below_5_stds_is_resolved_if_it_is_expected(
+    population: Model, n: int, epsilon: float, repetition: int
+) -> None:
+    table, values = table_and_eigenvalues(population, n, epsilon, repetition)
+    assert 3 < values.min() < 5
+    assert all(row.line for row in table.rows)
 
 
 def test_a_level_without_records_is_omitted_and_is_not_the_reference() -> None:
