@@ -62,8 +62,8 @@ AskedSlopeLimit = Annotated[
     Field(
         ge=1e-6,
         le=1,
-        description="Limit each record's slope to this share of the loss's bound, for less noise and some bias. If "
-        "null, 0.7 for two classes with few standardized rows, otherwise 1.",
+        description="Limit each record's slope to this share of the loss's largest slope, for less noise and some "
+        "bias. If null, 0.7 for two classes with few standardized rows, otherwise 1.",
     ),
 ]
 AskedRowNorm = Annotated[

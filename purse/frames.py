@@ -117,7 +117,7 @@ def _of_frame(frame: Any) -> dict[str, list[object]]:
     library = _library(frame)
     names = list(frame.schema.names) if library == "pyarrow" else list(frame.columns)
     if len({str(name) for name in names}) < len(names):
-        raise ValueError("two columns of the frame have the same name. Rename or drop one; names count as text")
+        raise ValueError("two columns of the frame have the same name. Names are compared as text. Rename or drop one")
     return {str(name): _values(frame[name], library) for name in names}
 
 

@@ -47,7 +47,7 @@ def plan_from_json(document: Any) -> Plan:
     if not all(MULTIPLIERS[0] <= query.noise_multiplier <= MULTIPLIERS[1] for query in plan.queries):
         raise CodecError(f"noise_multiplier must lie in [{MULTIPLIERS[0]:g}, {MULTIPLIERS[1]:g}]")
     if _written(plan) != document:
-        raise CodecError("a query is not in its canonical form: its plan would be written differently")
+        raise CodecError("the queries differ from the canonical form of their plan")
     return plan
 
 

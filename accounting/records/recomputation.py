@@ -150,8 +150,8 @@ def _check_records(receipt: Receipt, plan: "Plan") -> None:
     misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
     if misfits:
         raise ReceiptInvalid(
-            f"the query {misfits[0]!r} assumes other records than the receipt states: another number of records, "
-            "batches or parts of less than one record, or single rows"
+            f"the query {misfits[0]!r} does not fit the records that the receipt states: their number differs, a batch "
+            "or part has less than one record, or the query needs single rows"
         )
 
 

@@ -184,5 +184,5 @@ def plan_from_json(document: Any, relation: Relation = REPLACE_ONE) -> SessionPl
     """Return the plan that `plan_to_json` wrote. Raise `CodecError` for anything else."""
     plan = SessionPlan(tuple(typed(_EVENTS, document, "a session's plan")), relation)
     if plan_to_json(plan) != document:
-        raise CodecError("a session's plan is not in its canonical form: it would be written differently")
+        raise CodecError("a session's plan differs from its canonical form")
     return plan

@@ -21,9 +21,9 @@ def audit(
 
     The attack compares runs on two worst-case neighboring datasets, on this machine. Each lower bound on epsilon is
     correct except with probability one in a billion. A bound above the guaranteed epsilon would prove that the method
-    is broken. The same attack on the method with half the noise shows its power. If that bound does not exceed the
-    guarantee, the attack cannot decide at that delta. An audit of all methods takes minutes, and reports each method
-    as it finishes.
+    is broken. The same attack on the method with half the noise tests the attack. If even that bound does not exceed
+    the guarantee, the attack proves nothing at that delta. An audit of all methods takes minutes, and reports each
+    method as it finishes.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def forecast(
     request = training.fields | without_none(signal=signal, twin=twin_number, runs=runs, wanted=wanted)
     if spec is not None:
         if records is None or dataset is not None or source is not None:
-            raise Refusal("--spec needs --records, and does not go with a dataset or with --from.")
+            raise Refusal("--spec needs --records, and cannot be combined with a dataset or with --from.")
         request["privacy"] = without_none(epsilons=epsilon, delta=delta)
         computed = _compute(spec, records, sample, request)
     elif dataset is None or sample is not None or records is not None:

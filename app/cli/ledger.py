@@ -172,7 +172,7 @@ def accept_rollback(reason: Annotated[str, typer.Option()], home: Home = None) -
 
     Use it if the newest database is lost. Charges since the copy are unknown. Each ledger that lost entries records the
     reason and is frozen. Its open jobs fail and stay charged. Open sessions that lost recorded answers, or whose ledger
-    lost entries, expire and stay charged. Afterwards a steward records what may be lost with `purse dataset charge` and
+    lost entries, expire and stay charged. Afterwards a steward charges what may be lost, by `purse dataset charge`, and
     unfreezes the dataset, or leaves it frozen.
 
     Parameters

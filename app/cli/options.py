@@ -68,11 +68,12 @@ class Training:
 
     Parameters
     ----------
-    method : Training method, such as dp_svrg. A wrong name lists all. Default: auto.
+    method : Training method, such as dp_svrg. An unknown name prints the list of methods. Default: auto.
     request_file : JSON object with more fields of the request, such as loss, regularizer or domain.
     preparation : How rows are scaled: private, declared, profile (the latest) or profile:JOB. Default: private if the
         method supports it.
-    slope_limit : Clip each record's slope to this fraction of the loss's bound. Default: chosen from public facts.
+    slope_limit : Clip each record's slope to this fraction of the loss's largest slope. Default: chosen from public
+        facts.
     formula : Columns of the model as a formula of R: "age + I(age**2) + ward * sex". Needs privy-purse[formula].
     inference : Release a regression table: estimates with standard errors that include sampling error and privacy
         noise.

@@ -97,8 +97,15 @@ def _facts(rows: Sequence[Sequence[Any]], principal: Principal) -> object:
         return None
     state, *own = rows[0][:_ANALYST]
     allotment = [row[_ANALYST:] for row in rows if row[_ANALYST] == principal.id]
-    visible = {name: value for name, value in json.loads(state).items() if name not in _NOT_SHOWN}
-    return visible, own, allotment
+    return _shown(state), own, allotment
+
+
+def _shown(state: str) -> object:
+    """Return what an analyst's answer shows of a stored state; the text itself if it cannot be read."""
+    try:
+        return {name: value for name, value in json.loads(state).items() if name not in _NOT_SHOWN}
+    except (AttributeError, ValueError):
+        return state
 
 
 def status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:

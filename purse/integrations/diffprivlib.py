@@ -92,8 +92,8 @@ class SessionAccountant(BudgetAccountant):  # type: ignore[misc]
     def _record(self, epsilon: float, delta: float) -> None:
         if delta != 0:
             raise UnsupportedMechanism(
-                f"An answer with delta {delta} is not supported in a session, because (epsilon, delta) does not bound "
-                "its cost among other answers. Use a mechanism of diffprivlib with delta 0"
+                f"An answer with delta {delta} is not supported in a session, because no filter can charge an answer "
+                "by its epsilon and delta alone. Use a mechanism of diffprivlib with delta 0"
             )
         warnings.simplefilter("error", PrivacyLeakWarning)
         record(self.session, pure_event(epsilon, changed_rows(self._dataset)))

@@ -88,8 +88,8 @@ def event_of(measurement: Any, dataset: Dataset) -> dict[str, Any]:
         )
     if delta != 0:
         raise UnsupportedMechanism(
-            f"A measurement with delta {delta} is not supported in a session, because (epsilon, delta) does not bound "
-            "its cost among other answers. Use a measurement with delta 0"
+            f"A measurement with delta {delta} is not supported in a session, because no filter can charge a "
+            "measurement by its epsilon and delta alone. Use a measurement with delta 0"
         )
     return pure_event(epsilon, 1)  # the map was evaluated at the distance of neighbors
 

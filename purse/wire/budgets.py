@@ -73,7 +73,8 @@ class BudgetStatus(Wire):
     """A dataset's budget: what is spent of it, and what remains."""
 
     epsilon: float
-    """Epsilon of the budget. If allotments are reserved, an analyst sees that of the own part."""
+    """Epsilon of the budget. If allotments are reserved, an analyst sees the epsilon of the analyst's own part
+    instead."""
     delta: float
     """The budget's delta."""
     neighbors: Neighbors

@@ -159,7 +159,7 @@ class Quote(Wire):
     gradient_bound: float | None
     """Bound G on one record's gradient. Null for a statistic."""
     slope_limit: float = 1.0
-    """Fraction of the loss's bound to which slopes are clipped. `adaptive_gd` has its own limit."""
+    """Fraction of the loss's largest slope to which slopes are clipped. `adaptive_gd` has its own limit."""
     fits: bool
     """Whether the dataset's filter would admit the job now."""
     share: float | None

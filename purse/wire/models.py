@@ -90,7 +90,7 @@ class Chosen(Wire):
     candidate: int
     """Index of the candidate in the request, from 0."""
     runs: int
-    """Number of runs. How many of them counted is secret."""
+    """Number of runs. It is secret how many of them the choice considered."""
     score: float
     """Noisy share of training rows whose class is predicted correctly. For a number, the mean error of its code, at
     most 1 for each row. Coefficients are scored before those of unsupported categories are set to 0."""
@@ -147,7 +147,7 @@ class Model(Wire):
     its noise has coefficient 0: no released number tells it from a category without rows. Null if the run released no
     means, as with preparation declared."""
     slope_limit: float = 1.0
-    """Fraction of the loss's slope bound to which slopes were clipped. 1 means no clipping."""
+    """Fraction of the loss's largest slope to which slopes were clipped. 1 means no clipping."""
     intervals: Omitted[CoefficientIntervals] = None
     """Intervals of the coefficients without noise. Only for method output_perturbation on a free domain, with
     preparation declared or profile."""

@@ -30,8 +30,8 @@ class Moments:
     ----------
     center : m, each in [-1, 1]
     variances : v, each in [0, 4]; m (1 - m) for the coordinates of a block
-    noise : for each v a positive noise std, relative to which v is significant: that of v itself, of m for a block, or
-        of a coarser answer
+    noise : for each v a positive noise std, by which the significance of v is judged: that of v itself, that of m for a
+        block, or that of a coarser answer
 
     Raises
     ------

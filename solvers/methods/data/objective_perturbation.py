@@ -49,7 +49,7 @@ class ObjectivePerturbation(Strict):
 
     Parameters
     ----------
-    steps : T, up to 100000. By default, and at least, as many as Nesterov's method needs to come within the radius
+    steps : T, up to 100000, and at least the default: the number that Nesterov's method needs to come within the radius
     ridge : s, strength added to r, in [0, 1e6]. By default k ln(1 + L / (k n (mu + s))) is a tenth of epsilon, with k
         rows in a record. More than nine tenths are refused
     radius : Largest distance from the minimizer, positive. By default a hundredth of G / (n (L + mu + s)), which is

@@ -66,8 +66,9 @@ class AdaptiveGd(Strict):
         500. For classes at least 8 / sqrt(eta sigma) up to 1000 or 5e9 / n, with sigma = 2 C / (n mu*) the noise of a
         single gradient, so that momentum converges
     slope_limit : Largest C in units of the largest slope, in [1e-6, 8], unused for squared. By default
-        (n mu* / (100 d))^(1/3) in [0.5, 8]. For logistic and softmax, if that is below 2.5: 0.5 if n mu* / d < 200,
-        else 1. These two losses use C = 1 unless a test within the run finds that a larger C moves the model
+        (n mu* / (100 d))^(1/3) in [0.5, 8]. For logistic and softmax, a default below 2.5 is replaced by 0.5 if n mu* /
+        d < 200, and by 1 otherwise. A run of these two losses begins with C <= 1, and uses a larger C only if a test
+        within the run finds that it moves the model
     residual_limit : Largest C for squared, in [1, 4]. By default n mu* / (1000 d), so that clipping matters less than
         noise
 
