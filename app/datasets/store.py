@@ -244,15 +244,6 @@ def refuse_name(connection: sa.Connection, name: str) -> None:
         raise ApiError("name_taken", "A dataset with this name exists. Choose another name.")
 
 
-def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
-    """Raise an `ApiError` duplicate_dataset if this content is already on another ledger than this one."""
-    query = sa.select(datasets.c.name, datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
-    names = sorted(row.name for row in connection.execute(query) if row.ledger_id != ledger_id)
-    if names:
-        detail = f"The dataset {names[0]!r} has the same values. Use it, or register this file in its family."
-        raise ApiError("duplicate_dataset", detail)
-
-
 def add(
     connection: sa.Connection,
     event: Opened | Joined,
