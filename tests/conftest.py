@@ -78,6 +78,12 @@ def _restore_process() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run asynchronous tests on the event loop that the server uses."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, which the first test of this process that uses it starts."""
     try:

@@ -130,11 +130,11 @@ def listing(
         Query(description="If false, `columns` is empty. Lists of categories can be long."),
     ] = True,
 ) -> Page[Dataset]:
-    """Returns public facts, ordered by the time of registration."""
+    """Returns public facts, ordered by the time of registration. Datasets that are damaged are left out."""
     return service.page(database, principal, paging, filters, with_columns=columns)
 
 
-@router.get("/{dataset_id}", summary="Read a dataset")
+@router.get("/{dataset_id}", summary="Read a dataset", responses=responses("dataset_damaged"))
 def read(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     """Returns the declaration, n, and the state of the budget. Only n comes from the data."""
     return service.get(database, dataset_id, principal)
@@ -144,7 +144,7 @@ def read(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) ->
     "/{dataset_id}/budget",
     response_model=BudgetStatus,
     summary="Read a dataset's budget",
-    responses=conditional.RESPONSES,
+    responses=responses("dataset_damaged") | conditional.RESPONSES,
 )
 async def budget(
     cache: Annotated[Answers, Depends(Part("answers"))],

@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
 
 
 def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
-    """Return a dataset's public facts; `ApiError` not_found."""
+    """Return a dataset's public facts; `ApiError` as `store.visible`."""
     with database.read() as connection:
         return described(connection, store.visible(connection, dataset_id, principal), principal)
 
@@ -94,16 +94,20 @@ def page(
     *,
     with_columns: bool = True,
 ) -> Page[Dataset]:
-    """Return a page of the datasets that the principal can see and that meet the filters."""
+    """Return a page of the datasets that the principal can see and that meet the filters.
+
+    Datasets that cannot be read are left out. A request for such a dataset alone is refused with the reason.
+    """
     left_out: dict[str, Any] = {} if with_columns else {"columns": []}
     with database.read() as connection:
+
+        def entry(row: sa.Row[Any]) -> Dataset | None:
+            with suppress(ApiError):
+                return described(connection, store.readable(row), principal).model_copy(update=left_out)
+            return None
+
         rows = store.page(connection, principal, paging, filters)
-        return paging.page(
-            Page[Dataset],
-            rows,
-            lambda row: described(connection, row, principal).model_copy(update=left_out),
-            lambda row: row.id,
-        )
+        return paging.page(Page[Dataset], rows, entry, lambda row: row.id)
 
 
 def head(database: Database, keys: SigningKeys, dataset_id: str, principal: Principal) -> LedgerHead:

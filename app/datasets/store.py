@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -11,18 +11,15 @@ import sqlalchemy as sa
 from fastapi import Query
 
 from accounting.errors import AccountingError
-from accounting.filter import Cost
 from accounting.records.documents import canonical_text, parse
 from accounting.records.events import Joined, Opened
-from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.ledger.registrations import Row, declaration_sha256, declared
-from app.persistence.dialect import json_at
-from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, samples, stored_values
+from app.persistence.tables import datasets, grants, ledgers, samples, stored_values
 from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec, DatasetState
 from purse.wire.tokens import Role
@@ -66,16 +63,6 @@ class DatasetRow:
     declaration: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """One analyst's live charges on a ledger."""
-
-    owner_id: str
-    analyst: str
-    charges: int
-    spent: Cost
-
-
 def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
     """Return a dataset by its id, without a check of grants."""
     row = connection.execute(_statements("steward", ())[0], {"dataset": dataset_id}).one_or_none()
@@ -83,12 +70,30 @@ def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
 
 
 def visible(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
-    """Return a dataset by its id; the same `ApiError` not_found if it does not exist or is not granted."""
+    """Return a dataset by its id.
+
+    Raises
+    ------
+    ApiError
+        the same not_found if it does not exist or is not granted; dataset_damaged if it cannot be read.
+    """
     query, _ = _statements(principal.role, principal.datasets)
     row = connection.execute(query, {"dataset": dataset_id, "principal": principal.id}).one_or_none()
     if row is None:
         raise absent()
-    return _dataset(row)
+    return readable(row)
+
+
+def readable(row: sa.Row[Any]) -> DatasetRow:
+    """Return the dataset in a row; `ApiError` dataset_damaged if its declaration or its ledger cannot be read."""
+    try:
+        return _dataset(row)
+    except (AccountingError, ValueError):
+        _LOG.error("dataset_unreadable %s", row.id)
+        raise ApiError(
+            "dataset_damaged",
+            "The stored declaration or ledger of this dataset cannot be read. The operator must restore the database.",
+        ) from None
 
 
 def absent() -> ApiError:
@@ -207,28 +212,22 @@ class Filters:
         if self.family is not None:
             yield sa.false() if principal.role == "analyst" else ledgers.c.family.is_not_distinct_from(self.family)
         if self.state is not None:
-            frozen = json_at(ledgers.c.state, "$.frozen", sa.Boolean())
+            frozen = ledgers.c.state.contains('"frozen":true')  # canonical JSON; one that is damaged fails no query
             yield sa.case((datasets.c.data == "deleted", "deleted"), (frozen, "frozen"), else_="open") == self.state
 
 
 NO_FILTERS = Filters()
 
 
-def page(connection: sa.Connection, principal: Principal, paging: Paging, filters: Filters) -> list[DatasetRow]:
-    """Return a page of the datasets that the principal can see; an empty one after a cursor that they cannot see."""
+def page(connection: sa.Connection, principal: Principal, paging: Paging, filters: Filters) -> Sequence[sa.Row[Any]]:
+    """Return a page of the datasets that the principal can see; an empty one after a cursor that they cannot see.
+
+    Each row is read by `readable`.
+    """
     is_visible, order = granted(principal, datasets.c.id), (datasets.c.created_at, datasets.c.id)
     query = _rows().where(is_visible, *filters.conditions(principal))
     query = paging.of(query, *order, at=sa.select(*order).where(datasets.c.id == paging.cursor, is_visible))
-    return [_dataset(row) for row in connection.execute(query)]
-
-
-def spends(connection: sa.Connection, ledger_id: str) -> list[Spend]:
-    """Return each analyst's live charges on a ledger, ordered by name."""
-    columns = (analyst_spend.c.owner_id, identities.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
-    query = sa.select(*columns).join(identities, identities.c.id == analyst_spend.c.owner_id)
-    is_charged = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.charges > 0)
-    rows = connection.execute(query.where(is_charged).order_by(identities.c.name, identities.c.id))
-    return [Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
+    return connection.execute(query).all()
 
 
 def refuse_name(connection: sa.Connection, name: str) -> None:

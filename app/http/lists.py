@@ -43,12 +43,12 @@ class Paging:
         return query.order_by(*columns).limit(self.limit + 1)
 
     def page(
-        self, kind: type[Page[T]], rows: Sequence[R], convert: Callable[[R], T], cursor: Callable[[R], object]
+        self, kind: type[Page[T]], rows: Sequence[R], convert: Callable[[R], T | None], cursor: Callable[[R], object]
     ) -> Page[T]:
-        """Return the page with the rows of the query `of`, each converted to an entry."""
+        """Return the page with the rows of the query `of`, each converted to an entry; None leaves a row out."""
         page_rows = rows[: self.limit]
         next_cursor = str(cursor(page_rows[-1])) if len(rows) > self.limit else None
-        return kind(items=[convert(row) for row in page_rows], next=next_cursor)
+        return kind(items=[item for row in page_rows if (item := convert(row)) is not None], next=next_cursor)
 
 
 def paging_parameters(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 
 import sqlalchemy as sa
 
@@ -21,8 +22,8 @@ def shares(connection: sa.Connection, rows: Collection[JobRow], principal: Princ
     """Return the share of the budget that each job uses now, by job.
 
     All shares of one ledger are read at its present state. They add up, together with outside charges and with what
-    remains, to 1. A refunded job has share 0. The share is None if the principal cannot see the dataset, or
-    if the row does not hold a charge of its ledger.
+    remains, to 1. A refunded job has share 0. The share is None if the principal cannot see the dataset, if its ledger
+    cannot be read, or if the row does not hold a charge of its ledger.
     """
     standings = _standings(connection, {row.dataset_id for row in rows}, principal)
     return {row.id: _share(row, standings.get(row.dataset_id)) for row in rows}
@@ -40,11 +41,14 @@ def _share(row: JobRow, standing: Standing | None) -> float | None:
 
 
 def _standings(connection: sa.Connection, dataset_ids: Collection[str], principal: Principal) -> dict[str, Standing]:
-    """Return the ledgers of these datasets as the principal may see them, by dataset."""
+    """Return the ledgers of these datasets that can be read, as the principal may see them, by dataset."""
     tables = sa.join(dataset_table, ledgers)
     visible = dataset_table.c.id.in_(dataset_ids) & datasets.THERE & datasets.granted(principal, dataset_table.c.id)
     query = sa.select(dataset_table.c.id, ledgers.c.id.label("ledger"), ledgers.c.state).select_from(tables)
     rows = connection.execute(query.where(visible)).all()
-    states = {row.ledger: LedgerState.from_json(json.loads(row.state)) for row in rows}
-    by_ledger = {id_: allotments.seen_by(connection, id_, state, principal) for id_, state in states.items()}
-    return {row.id: by_ledger[row.ledger] for row in rows}
+    by_ledger = {}
+    for ledger, document in {row.ledger: row.state for row in rows}.items():
+        with suppress(ValueError):  # also of the accounting
+            state = LedgerState.from_json(json.loads(document))
+            by_ledger[ledger] = allotments.seen_by(connection, ledger, state, principal)
+    return {row.id: by_ledger[row.ledger] for row in rows if row.ledger in by_ledger}

@@ -162,7 +162,8 @@ def _stored(watched: Watched) -> Iterator[Metric]:
         counts = {row[0]: row[1] for row in rows}
         of_sessions = session_store.count_by_state(connection, watched.database.timestamp())
         beats = store.working(connection)
-        shares = [share(state, state.spent) for state in states(connection)]
+        every = states(connection)
+    shares = [share(state, state.spent) for state in every if state is not None]
     yield _labelled("purse_jobs", "Jobs by state.", "state", {state: counts.get(state, 0) for state in _STATES})
     yield _labelled("purse_sessions", "Sessions by state.", "state", of_sessions)
     yield GaugeMetricFamily("purse_queue_length", "Jobs that wait for a worker.", value=counts.get("queued", 0))
@@ -173,8 +174,13 @@ def _stored(watched: Watched) -> Iterator[Metric]:
         value=watched.holder.stillest(beats),
     )
     yield GaugeMetricFamily(
+        "purse_ledgers_unreadable",
+        "Ledgers whose stored state cannot be read. Nothing can be charged on them.",
+        value=every.count(None),
+    )
+    yield GaugeMetricFamily(
         "purse_largest_share",
-        "Greatest spent share of a budget, 0 to 1, over all ledgers.",
+        "Greatest spent share of a budget, 0 to 1, over all other ledgers.",
         value=max(shares, default=0.0),
     )
     buckets = [(str(bound), float(sum(share <= bound for share in shares))) for bound in _SHARES]

@@ -23,11 +23,10 @@ NAMED = sorted({test for tests in TESTS for test in tests})
 def _tests(file: str) -> frozenset[str]:
     """Return the names of a file's tests, such as `test_it` and `TestThem::test_it`."""
     body = ast.parse((ROOT / "tests" / file).read_text()).body
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     classes = [node for node in body if isinstance(node, ast.ClassDef)]
-    alone = [node.name for node in body if isinstance(node, ast.FunctionDef)]
-    return frozenset(
-        [*alone, *(f"{c.name}::{f.name}" for c in classes for f in c.body if isinstance(f, ast.FunctionDef))]
-    )
+    alone = [node.name for node in body if isinstance(node, functions)]
+    return frozenset([*alone, *(f"{c.name}::{f.name}" for c in classes for f in c.body if isinstance(f, functions))])
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=["::".join(named) for named in NAMED])

@@ -75,7 +75,6 @@ def test_a_model_is_trained_with_the_noise_and_the_batches_of_a_session(client: 
     assert (session.state, session.plan[0].recorded) == ("closed", STEPS_RUN)
     receipt = session.receipt()
     receipt.verify()
-    assert receipt.facts["asserted"] == "asserted by the analyst's program, not observed by this service"
     assert receipt.facts["plan"][0]["recorded"] == STEPS_RUN
     assert [entry.kind for entry in client.ledger(dataset)][-2:] == ["reserved", "settled"]
     reserved, charged = session.session.reserved.share, session.session.charged.share

@@ -17,15 +17,12 @@ from accounting.plan import Query
 from accounting.records.chain import Entry
 from accounting.records.events import (
     Charged,
-    Emptied,
     External,
-    Frozen,
     Joined,
     LedgerEvent,
     Opened,
     Promised,
     Refunded,
-    Renamed,
     RolledBack,
     SessionPolicy,
     SessionRule,
@@ -208,21 +205,13 @@ def test_sessions_are_followed_as_in_python(module: Module) -> None:
 
 
 def test_no_refund_of_answers_is_followed(module: Module) -> None:
+    """test_verifiers_agree.py changes each value of the entries of a session, and their order."""
     _, good = run_sessions(MIXED, reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0]))
     _, whole = run_sessions(MIXED, reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [1], whole=True))
-    cost, refund = good[1].body["cost"], good[2].body["refund"]
     changes: list[tuple[list[Entry], dict[str, Any]]] = [
-        (good, {"refund": cost}),
-        (good, {"recorded": [0, 0]}),
+        (good, {"refund": good[1].body["cost"]}),
         (good, {"recorded": [21, 0]}),
-        (good, {"recorded": [3]}),
-        (good, {"recorded": [-1, 0]}),
-        (good, {"recorded": [3.5, 0]}),
-        (good, {"refund": [*refund[:-1], "1"]}),
-        (good, {"refund": refund[:-1]}),
-        (good, {"refund": [*refund, "0"]}),
         (good, {"reason": "expired"}),
-        (good, {"whole": True}),
         (good, {"session": "s2"}),
         (whole, {"refund": ["1", *whole[2].body["refund"][1:]]}),
     ]
@@ -230,13 +219,6 @@ def test_no_refund_of_answers_is_followed(module: Module) -> None:
         forged = relinked([*entries[:2], replace(entries[2], body=entries[2].body | change)])
         with pytest.raises(Thrown):
             computed(module, forged)
-    for change in ({"cost": [*cost[:-1], "1"]}, {"plan": [{"count": 0}]}):
-        with pytest.raises(Thrown):
-            computed(module, relinked([good[0], replace(good[1], body=good[1].body | change)]))
-    with pytest.raises(Thrown):
-        computed(module, relinked([*good, good[2]]))
-    with pytest.raises(Thrown):
-        computed(module, relinked([*good, good[1]]))
 
 
 def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_refused(module: Module) -> None:
@@ -255,62 +237,6 @@ def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_refused(module: Modul
             verify_ledger(entries)
         with pytest.raises(Thrown):
             computed(module, entries)
-
-
-RESERVATION = run_sessions(MIXED, reserved(MIXED, PLANNED))[1][1]
-JOINED = {"dataset": "d2", "by": "eve", "rows": 50, "at": AT}
-RULED = {"dataset": "d1", "rule": "refused", "by": "eve", "at": AT}
-DELETED = {"dataset": "d1", "by": "eve", "at": AT}
-BY = {"by": "eve", "at": AT}
-FORGED: dict[str, list[tuple[str, dict[str, Any]]]] = {
-    "an unknown rule": [("session_rule", RULED | {"rule": "always"})],
-    "a rule of an unknown dataset": [("session_rule", RULED | {"dataset": "d9"})],
-    "a rule with another field": [("session_rule", RULED | {"more": 1})],
-    "a rule without its author": [("session_rule", {name: RULED[name] for name in ("dataset", "rule", "at")})],
-    "an unknown rule at the registration": [("joined", JOINED | {"session_rule": "always"})],
-    "a second registration": [("session_rule", RULED), ("joined", JOINED | {"dataset": "d1"})],
-    "a session on an unknown dataset": [("reserved", RESERVATION.body | {"dataset": "d9"})],
-    "a session on a deleted dataset": [("deleted", DELETED), ("reserved", RESERVATION.body)],
-    "a second deletion": [("deleted", DELETED), ("deleted", DELETED)],
-    "a session on a frozen ledger": [("frozen", BY), ("reserved", RESERVATION.body)],
-    "a session after a rollback": [("rolled_back", {"reason": "disk lost", "at": AT}), ("reserved", RESERVATION.body)],
-    "a second freeze": [("frozen", BY), ("frozen", BY)],
-    "an end without a freeze": [("unfrozen", BY)],
-    "a new name of an unknown dataset": [("renamed", DELETED | {"dataset": "d9", "name": "n"})],
-}
-
-
-@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-def test_an_entry_that_its_dataset_or_a_freeze_does_not_allow_is_not_followed(
-    module: Module, forged: list[tuple[str, dict[str, Any]]]
-) -> None:
-    """Only the last entry is refused, by Python and by the browser."""
-    opening = run_sessions(MIXED)[1][0]
-    entries = relinked([opening, *(Entry(0, kind, body, "", "") for kind, body in forged)])
-    verify_ledger(entries[:-1])
-    assert computed(module, entries[:-1])["head"] == str(entries[-2].head)
-    with pytest.raises(LedgerInvalid):
-        verify_ledger(entries)
-    with pytest.raises(Thrown, match=f"entry {len(entries)} "):
-        computed(module, entries)
-
-
-def test_entries_of_datasets_and_freezes_are_followed(module: Module) -> None:
-    """A dataset without values keeps its rule and its outside releases."""
-    events: list[LedgerEvent] = [
-        Joined("d2", 50, "eve", session_rule="no_refund"),
-        Renamed("d1", "new name", "eve"),
-        Frozen(True, "eve"),
-        Frozen(False, "eve"),
-        reserved(MIXED, PLANNED),
-        Emptied("d1", False, "eve"),
-        SessionRule("d1", "refused", "eve"),
-        replace(OUTSIDE, exceeds=False),
-        Emptied("d2", False, "eve"),
-    ]
-    _, entries = run_sessions(MIXED, *events)
-    verify_ledger(entries)
-    assert computed(module, entries)["head"] == str(entries[-1].head)
 
 
 def test_another_currency_after_a_full_refund_is_followed(module: Module) -> None:

@@ -1,7 +1,6 @@
 """The check of a receipt in the browser, a second writing of `accounting.records.receipt`: both say the same."""
 
 import contextlib
-import copy
 import hashlib
 import json
 import math
@@ -59,7 +58,7 @@ from tests.support.forgeries import (
 )
 from tests.support.issued import ISSUED, MISMATCHED
 from tests.support.javascript import Module, Thrown, in_page
-from tests.support.receipts import BAD_EVENTS, ENTRY, GOOD, KEY, KEYS, OF_RECORDS, document, make, signed
+from tests.support.receipts import ENTRY, GOOD, KEY, KEYS, OF_RECORDS, document, make, signed
 
 EXACT = {
     "gaussian": (Query("a", 100, Gaussian()),),
@@ -165,14 +164,12 @@ def test_the_runs_of_a_choice_must_match_its_number_and_price(module: Module, ne
     assert (results(report)["runs"], results(report)["epsilon"]) == (True, None)
     other_relation = "zero_out" if neighbors == "replace_one" else "replace_one"
     once = PlannedQuery("batch", 1, PoissonGaussian(0.5), 1e6)
-    nothing: list[Any] = [None, [], {}, [{}, {}], [None, None], "ab", [{"plan": 1}] * 2]
     wrongs: list[dict[str, Any]] = [
         good | {"trials": [trial(smallest_multiplier), trial(smallest_multiplier * (1 - 1e-6))]},
         good | {"trials": [trial(smallest_multiplier), trial(100.0, other_relation)]},
         good | {"trials": [trial(smallest_multiplier), trial(100.0, neighbors, once)]},
         good | {"trials": [trial(smallest_multiplier)]},
-        *(good | {"repeats": repeats} for repeats in (1, 3, "2", None)),
-        *(good | {"trials": trials} for trials in nothing),
+        *(good | {"repeats": repeats} for repeats in (1, 3)),
         {"name": "tuning"},
     ]
     for wrong in wrongs:
@@ -274,17 +271,14 @@ def exact(mu: float, epsilon: float) -> Any:
 # The page refuses the forgeries that Python refuses in tests/unit/accounting/test_receipt.py.
 
 
-@pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
-def test_no_field_can_be_changed_or_omitted(module: Module, field: str) -> None:
-    values: tuple[Any, ...] = ("0", "cd" * 32, 7, 0.25, None, {}, [], {"name": "dp_svrg"}, True)
-    for value in values:
-        forged = copy.deepcopy(GOOD)
-        forged["receipt"][field] = value
-        report = checked(module, forged)
-        assert report is None or (report["holds"], report["recomputed"]) == (False, None)
-    without_field = {name: value for name, value in GOOD["receipt"].items() if name != field}
-    report = checked(module, {"receipt": without_field, "signature": GOOD["signature"]})
-    assert report is None or (field == "unit" and results(report)["signature"] is False)
+def test_a_changed_receipt_is_not_the_signed_one_and_not_recomputed(module: Module) -> None:
+    """test_verifiers_agree.py changes each field of signed receipts."""
+    for change in ({"epsilon": 0.25}, {"analyst": "bob"}, {"share": 0.25}):
+        report = checked(module, {"receipt": GOOD["receipt"] | change, "signature": GOOD["signature"]})
+        assert (report["holds"], report["recomputed"], results(report)["signature"]) == (False, None, False)
+    without_unit = {name: value for name, value in GOOD["receipt"].items() if name != "unit"}
+    report = checked(module, {"receipt": without_unit, "signature": GOOD["signature"]})
+    assert results(report)["signature"] is False
     assert checked(module, {"receipt": GOOD["receipt"] | {"seed": 1}, "signature": GOOD["signature"]}) is None
     assert checked(module, GOOD | {"keys": KEYS}) is None
 
@@ -358,16 +352,6 @@ def test_a_receipt_is_for_one_model(module: Module) -> None:
             "verify", [[json.dumps(receipt_document), json.dumps(KEYS), {"model": json.dumps(given_model)}]]
         )
         assert answer["value"]["holds"] is holds
-
-
-@pytest.mark.parametrize("name", sorted(BAD_EVENTS.keys() - {"count 100.0"}))  # 100.0 and 100 are one number, RFC 8785
-def test_the_event_tree_is_that_of_the_queries(module: Module, name: str) -> None:
-    """As in Python, a receipt whose event differs from its queries is refused, even if it is signed."""
-    try:
-        of: Any = signed({"event": BAD_EVENTS[name]})
-    except (CodecError, ReceiptInvalid):
-        of = {"receipt": GOOD["receipt"] | {"event": BAD_EVENTS[name]}, "signature": GOOD["signature"]}
-    assert checked(module, of) is None
 
 
 def test_queries_that_no_receipt_states_are_refused(module: Module) -> None:
@@ -464,41 +448,29 @@ def test_a_session_is_recomputed_under_both_relations(module: Module, relation: 
 
 
 def test_invalid_session_receipts_are_refused_as_python_refuses_them(module: Module) -> None:
+    """test_verifiers_agree.py changes each field of a receipt of Gaussian and of pure answers."""
     stated, _ = sessions.ended_session(
         sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 10), sessions.DRAWN), [4, 0]
     )
     first, second = stated["plan"]
     plans: list[Any] = [
-        [],
-        {},
         [first] * 65,
         [first | {"recorded": 11}],
-        [first | {"recorded": -1}],
-        [first | {"recorded": True}],
         [first | {"count": 10**10}],
-        [first | {"more": 1}],
         [first | {"event": {"type": "NonPrivateDpEvent"}}],
         [first | {"event": {"type": "toString"}}],
-        [first | {"event": sessions.GAUSSIAN | {"more": 1}}],
-        [first | {"event": sessions.GAUSSIAN | {"noise_multiplier": 0.0}}],
         [second | {"event": sessions.DRAWN | {"sample_size": 1001}}],
         [second | {"event": sessions.DRAWN | {"event": sessions.LAPLACE}}],
         [second | {"event": sessions.DRAWN | {"source_dataset_size": 20_001}}],
         [second | {"event": sessions.SAMPLED | {"sampling_probability": 1e-6}}],
         [second | {"event": sessions.ALLOCATED | {"form": "equal"}}],
-        [second | {"event": sessions.PURE | {"delta": 1e-9}}],
     ]
     changes: list[dict[str, Any]] = [{"plan": planned} for planned in plans]
-    changes += [{"kind": "job"}, {"job": "j1"}, {"state": "open"}, {"charged": "nothing"}, {"charged_epsilon": -1.0}]
-    changes += [{"asserted": "observed"}, {"title": ""}, {"persons": 5}, {"state": "expired"}, {"delta": 0.0}]
+    changes += [{"kind": "job"}, {"job": "j1"}, {"title": ""}, {"persons": 5}, {"state": "expired"}, {"delta": 0.0}]
     for change in changes:
         forged = {"receipt": stated | change, "signature": signing.sign_json(stated | change, KEY)}
         assert checked(module, forged) is None, change
         with pytest.raises(ReceiptInvalid):
             receipt.verify(forged, KEYS)
-    for field in stated:
-        without_field = {name: value for name, value in stated.items() if name != field}
-        report = checked(module, {"receipt": without_field, "signature": sessions.signed(stated)["signature"]})
-        assert report is None or report["holds"] is False
     names = {field.name for field in fields(SessionStatement)}
     assert names == {*stated, "persons"}

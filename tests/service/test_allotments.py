@@ -61,7 +61,7 @@ class TestReserved:
         allotment = _allot(both, dataset, "bob", share=0.3, mode="reserved").json()
         assert _submit(both, "analyst", dataset, 0.2).status_code == 202
         assert _submit(both, "bob", dataset, 0.3).status_code == 202
-        mine = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
+        mine = both.budget(dataset, "bob")
         assert (mine["epsilon"], mine["jobs"]) == (allotment["epsilon"], 1)
         assert 0.0 < mine["spent"]["epsilon"] <= mine["epsilon"] < 3.0
         [own] = mine["analysts"]
@@ -71,7 +71,7 @@ class TestReserved:
             allotment["share"],
         )
         assert 0.0 < own["allotment"]["used"] < 1.0
-        whole = both.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()
+        whole = both.budget(dataset)
         assert (whole["epsilon"], whole["jobs"]) == (3.0, 2)
         assert [(spend["analyst"], spend["allotment"] is None) for spend in whole["analysts"]] == [
             ("bob", False),
@@ -94,12 +94,12 @@ class TestReserved:
 
     def test_ends_when_it_is_deleted(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
-        whole = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
+        whole = both.budget(dataset, "bob")
         assert _allot(both, dataset, "the analyst", share=0.9, mode="reserved").status_code == 200
-        assert both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()["remaining"] != whole["remaining"]
+        assert both.budget(dataset, "bob")["remaining"] != whole["remaining"]
         path = f"/v1/datasets/{dataset}/allotments/the analyst"
         assert both.call("steward", "DELETE", path).status_code == 204
-        assert both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json() == whole
+        assert both.budget(dataset, "bob") == whole
         for method in ("GET", "DELETE"):
             assert both.call("steward", method, path).status_code == 404
 
@@ -115,7 +115,7 @@ def test_a_shared_allotment_only_caps_its_analyst(both: Service) -> None:
     remaining = refused.json()["remaining"]["epsilon"]
     assert 0.1 < remaining < 0.5
     assert _submit(both, "analyst", dataset, 0.5).status_code == 202
-    assert both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == 2, "all compete for one pool"
+    assert both.budget(dataset, "bob")["jobs"] == 2, "all compete for one pool"
     assert _submit(both, "bob", dataset, remaining).status_code == 202
     assert _submit(both, "bob", dataset, 0.1).json()["code"] == "budget_exhausted"
 
@@ -123,14 +123,14 @@ def test_a_shared_allotment_only_caps_its_analyst(both: Service) -> None:
 def test_a_refund_restores_the_allotment(both: Service) -> None:
     dataset = both.dataset(budget=BUDGETS[0])
     _allot(both, dataset, "bob", share=0.1, mode="reserved")
-    budget_before = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
+    budget_before = both.budget(dataset, "bob")
     running = _submit(both, "analyst", dataset, 0.1)  # the one that has started
     waiting = [_submit(both, "bob", dataset, 0.2) for _ in range(3)]
     assert {response.status_code for response in (running, *waiting)} == {202}
     for response in waiting:
         cancelled = both.call("bob", "DELETE", f"/v1/jobs/{response.json()['id']}").json()
         assert cancelled["state"] == "cancelled"
-    budget_after = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
+    budget_after = both.budget(dataset, "bob")
     started = sum(job["attempt"] for job in both.call("bob", "GET", "/v1/jobs").json()["items"])
     assert (budget_after == budget_before) == (started == 0)
     assert budget_after["jobs"] == started
@@ -141,7 +141,7 @@ def test_a_family_shares_allotments_as_it_shares_the_budget(both: Service) -> No
     assert _allot(both, dataset, "bob", share=0.02, mode="reserved").status_code == 200
     allotments = both.call("steward", "GET", f"/v1/datasets/{sibling}/allotments").json()["items"]
     assert [(allotment["analyst"], allotment["mode"]) for allotment in allotments] == [("bob", "reserved")]
-    remaining = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()["remaining"]["epsilon"]
+    remaining = both.budget(dataset, "bob")["remaining"]["epsilon"]
     assert _submit(both, "bob", sibling, remaining).status_code == 202
     assert _submit(both, "bob", dataset, remaining).json()["code"] == "budget_exhausted"
 

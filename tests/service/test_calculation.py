@@ -119,26 +119,24 @@ def test_a_calculation_that_takes_too_long_is_refused_with_the_limit(calculators
 
 
 @pytest.mark.slow
-def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators, process: psutil.Process) -> None:
-    async def leave() -> None:
-        task = asyncio.create_task(reply_to(calculators, DEAR))
-        await eventually(lambda: len(process.children()) == 1)
-        task.cancel()
-        await eventually(lambda: not process.children())
+@pytest.mark.anyio
+async def test_a_calculation_ends_when_its_caller_leaves(
+    calculators: ForkedCalculators, process: psutil.Process
+) -> None:
+    task = asyncio.create_task(reply_to(calculators, DEAR))
+    await eventually(lambda: len(process.children()) == 1)
+    task.cancel()
+    await eventually(lambda: not process.children())
 
-    asyncio.run(leave())
 
-
-def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators, process: psutil.Process) -> None:
-    async def kill() -> None:
-        task = asyncio.create_task(reply_to(calculators, DEAR))
-        await eventually(lambda: len(process.children()) == 1)
-        process.children()[0].kill()
-        with pytest.raises(Lost):
-            await task
-        assert isinstance(await reply_to(calculators, price(DpGd())), CalculatedPrice)
-
-    asyncio.run(kill())
+@pytest.mark.anyio
+async def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators, process: psutil.Process) -> None:
+    task = asyncio.create_task(reply_to(calculators, DEAR))
+    await eventually(lambda: len(process.children()) == 1)
+    process.children()[0].kill()
+    with pytest.raises(Lost):
+        await task
+    assert isinstance(await reply_to(calculators, price(DpGd())), CalculatedPrice)
 
 
 @pytest.mark.slow
@@ -229,54 +227,46 @@ async def _dataset(steward: httpx.AsyncClient) -> str:
 
 
 @pytest.mark.slow
-def test_the_service_answers_while_one_analyst_requests_expensive_prices(server: Server) -> None:
+@pytest.mark.anyio
+async def test_the_service_answers_while_one_analyst_requests_expensive_prices(server: Server) -> None:
     """Otherwise 42 such quotes block every answer for 70 s."""
 
-    async def attack() -> None:
-        async with server.caller() as steward:
-            dataset = await _dataset(steward)
-            token = (await steward.post("/v1/tokens", json={"name": "greedy", "role": "analyst"})).json()["token"]
-            await steward.put(f"/v1/datasets/{dataset}/grants/greedy")
-            async with server.caller(token) as greedy:
-                quotes = [JOB | DEAR_JOB | {"dataset": dataset, "row_norm": 1 - i / 100} for i in range(EACH + 4)]
-                asking = [asyncio.create_task(greedy.post("/v1/quotes", json=quote)) for quote in quotes]
-                await eventually(
-                    lambda: server.number_of_calculations() > 0 and sum(task.done() for task in asking) >= 4
-                )
-                for _ in range(10):
-                    for public in ("/health/live", "/health/ready", f"/v1/datasets/{dataset}/budget"):
-                        assert (await steward.get(public)).status_code == 200
-                assert not all(task.done() for task in asking), "all of that while prices are calculated"
-                assert server.number_of_calculations() <= 1, "and one slot is left for the others"
-                cheap = await steward.post("/v1/quotes", json=JOB | {"dataset": dataset})
-                assert cheap.status_code == 200
-                refused = [task.result() for task in asking if task.done() and task.result().status_code == 429]
-                assert len(refused) == 4
-                for response in refused:
-                    assert response.json()["code"] == "too_many_requests"
-                    assert int(response.headers["Retry-After"]) > 0
-                for task in asking:
-                    task.cancel()
-                await eventually(
-                    lambda: server.number_of_calculations() == 0
-                )  # who leaves takes the calculations along
-
-    asyncio.run(attack())
+    async with server.caller() as steward:
+        dataset = await _dataset(steward)
+        token = (await steward.post("/v1/tokens", json={"name": "greedy", "role": "analyst"})).json()["token"]
+        await steward.put(f"/v1/datasets/{dataset}/grants/greedy")
+        async with server.caller(token) as greedy:
+            quotes = [JOB | DEAR_JOB | {"dataset": dataset, "row_norm": 1 - i / 100} for i in range(EACH + 4)]
+            asking = [asyncio.create_task(greedy.post("/v1/quotes", json=quote)) for quote in quotes]
+            await eventually(lambda: server.number_of_calculations() > 0 and sum(task.done() for task in asking) >= 4)
+            for _ in range(10):
+                for public in ("/health/live", "/health/ready", f"/v1/datasets/{dataset}/budget"):
+                    assert (await steward.get(public)).status_code == 200
+            assert not all(task.done() for task in asking), "all of that while prices are calculated"
+            assert server.number_of_calculations() <= 1, "and one slot is left for the others"
+            cheap = await steward.post("/v1/quotes", json=JOB | {"dataset": dataset})
+            assert cheap.status_code == 200
+            refused = [task.result() for task in asking if task.done() and task.result().status_code == 429]
+            assert len(refused) == 4
+            for response in refused:
+                assert response.json()["code"] == "too_many_requests"
+                assert int(response.headers["Retry-After"]) > 0
+            for task in asking:
+                task.cancel()
+            await eventually(lambda: server.number_of_calculations() == 0)  # who leaves takes the calculations along
 
 
 @pytest.mark.slow
-def test_a_job_whose_caller_disconnects_during_pricing_is_not_submitted(server: Server) -> None:
-    async def leave() -> None:
-        async with server.caller() as steward:
-            dataset = await _dataset(steward)
-            task = asyncio.create_task(steward.post("/v1/jobs", json=JOB | DEAR_JOB | {"dataset": dataset}))
-            await eventually(lambda: server.number_of_calculations() == 1)
-            task.cancel()
-            await eventually(lambda: server.number_of_calculations() == 0)
-            async with asyncio.timeout(PATIENCE):  # the request is counted after its calculation has ended
-                while 'route="/v1/jobs",status="499"} 1.0' not in (await steward.get("/metrics")).text:
-                    await asyncio.sleep(0.05)
-            assert (await steward.get("/v1/jobs")).json()["items"] == []
-            assert 'status="500"' not in (await steward.get("/metrics")).text
-
-    asyncio.run(leave())
+@pytest.mark.anyio
+async def test_a_job_whose_caller_disconnects_during_pricing_is_not_submitted(server: Server) -> None:
+    async with server.caller() as steward:
+        dataset = await _dataset(steward)
+        task = asyncio.create_task(steward.post("/v1/jobs", json=JOB | DEAR_JOB | {"dataset": dataset}))
+        await eventually(lambda: server.number_of_calculations() == 1)
+        task.cancel()
+        await eventually(lambda: server.number_of_calculations() == 0)
+        async with asyncio.timeout(PATIENCE):  # the request is counted after its calculation has ended
+            while 'route="/v1/jobs",status="499"} 1.0' not in (await steward.get("/metrics")).text:
+                await asyncio.sleep(0.05)
+        assert (await steward.get("/v1/jobs")).json()["items"] == []
+        assert 'status="500"' not in (await steward.get("/metrics")).text

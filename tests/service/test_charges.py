@@ -33,11 +33,11 @@ def test_an_external_charge_is_an_entry_and_spends_the_familys_budget(service: S
         GAUSSIAN,
         False,
     )
-    assert charge["budget"] == service.call("steward", "GET", f"/v1/datasets/{sibling}/budget").json()
+    assert charge["budget"] == service.budget(sibling)
     assert charge["budget"]["jobs"] == 1
     assert 0 < charge["budget"]["spent"]["epsilon"] < 3.0
     assert [spend["analyst"] for spend in charge["budget"]["analysts"]] == ["bootstrap"]
-    [*_, entry] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    [*_, entry] = service.entries(dataset)
     assert (entry["kind"], entry["sequence"], entry["hash"]) == ("external", charge["sequence"], charge["hash"])
     assert entry["body"].items() >= {"by": "bootstrap", "label": "report", "event": GAUSSIAN}.items()
     if charge["budget"]["filter"] != "rdp":  # mu^2 = (2/10)^2, exactly

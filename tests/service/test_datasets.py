@@ -372,10 +372,7 @@ def test_an_analyst_sees_only_own_charges_and_the_total(service: Service) -> Non
     for role in ("analyst", "analyst", "bob"):
         submitted = service.call(role, "POST", "/v1/jobs", json=job)
         assert submitted.status_code == 202, submitted.text
-    by_role = {
-        role: service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
-        for role in ("analyst", "bob", "steward", "auditor")
-    }
+    by_role = {role: service.budget(dataset, role) for role in ("analyst", "bob", "steward", "auditor")}
     whole = by_role["steward"]
     assert whole["jobs"] == 3
     assert 0.5 < whole["spent"]["epsilon"] < 3.0
@@ -406,7 +403,5 @@ def test_a_column_of_zeros_and_ones_is_coded_from_zero_and_moves_half_as_far(ser
     quote = service.call("analyst", "POST", "/v1/quotes", json=body).json()
     means = next(query for query in quote["queries"] if query["name"] == "means")
     assert means["noise_std"] == pytest.approx(means["noise_multiplier"] * math.sqrt(2) / 2 / 300, rel=1e-2)
-    job = service.finished(service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"])
-    assert job["state"] == "done"
-    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    model = service.read(f"jobs/{service.done(body)['id']}/model")
     assert [(f["origin"], f["scale"]) for f in model["features"]] == [(0.0, 1.0), (0.0, 10.0)]

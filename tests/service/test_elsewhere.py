@@ -41,7 +41,7 @@ def test_a_dataset_without_a_file_has_a_budget_and_a_public_size(service: Servic
     assert (dataset["columns"], dataset["sessions"]) == ([], "refund")
     assert dataset["report"] == {"records": 0, "columns": [], "warnings": []}
     assert dataset["budget"]["remaining"]["epsilon"] == BUDGET["epsilon"]
-    entries = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"]
+    entries = service.entries(dataset["id"])
     assert [(entry["kind"], entry["body"]["rows"]) for entry in entries] == [("opened", 5000)]
     assert not (service.home / "datasets" / dataset["id"]).exists()
     audit.refuse_unsound(service.database)
@@ -109,7 +109,7 @@ def test_nothing_is_computed_from_records_elsewhere(
     arguments = {} if body is None else {"json": body | {"dataset": dataset}}
     answer = shared.call(role, method, path.format(id=dataset), **arguments)
     assert (answer.status_code, answer.json()["code"]) == (409, "data_elsewhere"), answer.text
-    assert shared.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == 0
+    assert shared.budget(dataset)["jobs"] == 0
 
 
 def test_no_sample_is_attached_to_records_elsewhere(shared: Service) -> None:
@@ -134,7 +134,7 @@ def test_records_elsewhere_share_the_budget_of_a_family(service: Service) -> Non
     stored = service.dataset(family="survey")
     joined = _declared(service, family="survey")
     assert service.call("steward", "POST", f"/v1/datasets/{joined}/charges", json=GAUSSIAN).status_code == 201
-    budgets = [service.call("steward", "GET", f"/v1/datasets/{d}/budget").json() for d in (stored, joined)]
+    budgets = [service.budget(d) for d in (stored, joined)]
     assert budgets[0] == budgets[1]
     assert budgets[0]["share"] > 0
     for changes in ({"neighbors": "zero_out"}, PERSONS, {"budget": BUDGET | {"epsilon": 4.0}}):

@@ -104,6 +104,10 @@ def _open(world: World) -> Epoch:
     return Epoch.open(world.settings, world.database)
 
 
+def _fail(*_: Any) -> None:
+    raise OSError(28, "s3cr3t")
+
+
 def test_the_file_follows_every_commit_and_no_rollback(world: World) -> None:
     first, second = _datasets(world)
     assert _published_heads(world) == _heads(world)
@@ -327,9 +331,6 @@ def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monke
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    def full(*_: Any) -> None:
-        raise OSError(28, "no room")
-
     first, second = _datasets(world)
     session, epoch = _closed(world, second), _open_beside(world)
     content_before = world.settings.epoch.read_bytes()
@@ -339,7 +340,7 @@ def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monke
             epoch.forget_ended(world.database)
     assert world.settings.epoch.read_bytes() == content_before
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
+        patch.setattr(os, "replace", _fail)
         epoch.forget_ended(world.database)
     assert world.settings.epoch.read_bytes() == content_before
     assert session in epoch.heads
@@ -374,11 +375,8 @@ def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(
 def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     epoch, session = _open_beside(world), _closed(world, _datasets(world)[1])
 
-    def fail(*_: Any) -> None:
-        raise OSError(28, "no room")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", fail)
+        patch.setattr(os, "fdatasync", _fail)
         epoch.publish({session: Head(4, "0" * 64)})
     assert epoch.behind == 1
     epoch.forget_ended(world.database)
@@ -479,14 +477,11 @@ def test_a_long_file_is_rewritten(world: World, monkeypatch: pytest.MonkeyPatch)
 def test_heads_that_cannot_be_written_are_logged_and_written_with_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(28, "s3cr3t")
-
     first, second = _datasets(world)
     heads_before = _published_heads(world)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", fail)
-        patch.setattr(epoch, "write_whole", fail)
+        patch.setattr(os, "fdatasync", _fail)
+        patch.setattr(epoch, "write_whole", _fail)
         patch.setattr(os, "write", lambda *_: 5)
         world.release(first)
     assert _published_heads(world) == heads_before
@@ -496,12 +491,9 @@ def test_heads_that_cannot_be_written_are_logged_and_written_with_the_next(
 
 
 def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(28, "no room")
-
     with monkeypatch.context() as patch:
-        patch.setattr(epoch, "write_whole", fail)
-        patch.setattr(os, "fdatasync", fail)
+        patch.setattr(epoch, "write_whole", _fail)
+        patch.setattr(os, "fdatasync", _fail)
         service.dataset()
         assert "purse_epoch_behind 1.0" in service.call("auditor", "GET", "/metrics").text
     service.dataset()

@@ -38,33 +38,29 @@ def registered(service: Service, name: str, rows: int = N, file: bytes | None = 
 
 
 def trained(service: Service, dataset: str, **changes: Any) -> str:
-    job = call(service, "POST", "jobs", json=JOB | {"dataset": dataset} | changes).json()
-    assert service.finished(job["id"])["state"] == "done"
-    return str(job["id"])
+    return str(service.done(JOB | {"dataset": dataset} | changes)["id"])
 
 
 def evaluated(service: Service, model: str, **changes: Any) -> Any:
-    answer = call(service, "POST", f"models/{model}/evaluations", json=PRICE | changes)
-    assert answer.status_code == 202, answer.text
-    job = service.finished(answer.json()["id"])
-    assert (job["kind"], job["state"]) == ("evaluation", "done")
+    job = service.done(PRICE | changes, f"models/{model}/evaluations")
+    assert job["kind"] == "evaluation"
     return job
 
 
 def test_a_model_is_quoted_evaluated_and_receipted_on_the_holdout_set(service: Service) -> None:
     registration = registered(service, "hospital")
-    part = call(service, "GET", f"datasets/{registration['holdout']}").json()
+    part = service.read(f"datasets/{registration['holdout']}")
     assert (registration["rows"], part["rows"], part["holdout_of"]) == (N - N // 5, N // 5, registration["id"])
     assert (part["name"], registration["holdout_of"], part["holdout"]) == ("hospital (holdout)", None, None)
     assert part["budget"]["epsilon"] == registration["budget"]["epsilon"]
     model = trained(service, registration["id"])
-    budget_before = call(service, "GET", f"datasets/{registration['id']}/budget").json()
+    budget_before = service.budget(registration["id"])
     price = call(service, "POST", "quotes", json=PRICE | {"model": model}).json()
     assert (price["dataset"], price["rows"], [q["name"] for q in price["queries"]]) == (part["id"], N // 5, ["scores"])
     job = evaluated(service, model)
     assert job["quote"] == price
-    assert call(service, "GET", f"datasets/{registration['id']}/budget").json() == budget_before
-    assert call(service, "GET", f"datasets/{part['id']}/budget").json()["remaining"] == price["remaining_after"]
+    assert service.budget(registration["id"]) == budget_before
+    assert service.budget(part["id"])["remaining"] == price["remaining_after"]
     response = call(service, "GET", f"jobs/{job['id']}/evaluation")
     evaluation, result = response.json(), response.json()["result"]
     assert (evaluation["dataset"], evaluation["model"], result["name"]) == (part["id"], model, "two_classes")
@@ -79,12 +75,11 @@ def test_a_model_is_quoted_evaluated_and_receipted_on_the_holdout_set(service: S
     assert widths["accuracy"]["basis"] == "worst_case"
     assert accuracy <= widths["accuracy"]["width"] * (1 + 1e-9)
     assert {"auc", "log_loss", "true_positive_rate", "false_positive_rate"} < widths.keys()
-    receipt = call(service, "GET", f"jobs/{job['id']}/receipt").json()
-    assert receipt["receipt"]["model_sha256"] == hashlib.sha256(response.content).hexdigest()
-    assert receipt["receipt"]["method"] == {
+    receipt = service.receipt(job["id"])["receipt"]
+    assert receipt["model_sha256"] == hashlib.sha256(response.content).hexdigest()
+    assert receipt["method"] == {
         "name": "evaluation", "bins": 40, "clip": 0.5, "model": model, "sha256": evaluation["model_sha256"]
     }  # fmt: skip
-    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
     for kind in ("model", "statistic", "profile"):
         assert call(service, "GET", f"jobs/{job['id']}/{kind}").status_code == 404
     check_books(service.database, service.app.state.services.keys.jwks())
@@ -113,8 +108,8 @@ def test_the_best_of_several_runs_is_evaluated_at_no_cost_for_its_tuning(
     registration = registered(service, "tuned", N + 8)
     candidates = [{"method": {"name": "output_perturbation", "steps": steps}} for steps in (2, 4)]
     body = {"dataset": registration["id"], "target": "income", "candidates": candidates, "privacy": {"epsilon": 0.5}}
-    job = service.finished(call(service, "POST", "tunings", json=body).json()["id"])
-    budget_before = call(service, "GET", f"datasets/{registration['id']}/budget").json()
+    job = service.done(body, "tunings")
+    budget_before = service.budget(registration["id"])
     price = call(service, "POST", "quotes", json=PRICE | {"model": job["id"]}).json()
     evaluation = call(service, "GET", f"jobs/{evaluated(service, job['id'])['id']}/evaluation").json()
     chosen = call(service, "GET", f"jobs/{job['id']}/model")
@@ -122,11 +117,8 @@ def test_the_best_of_several_runs_is_evaluated_at_no_cost_for_its_tuning(
     assert (evaluation["model"], evaluation["dataset"]) == (job["id"], registration["holdout"])
     assert evaluation["model_sha256"] == hashlib.sha256(chosen.content).hexdigest()
     assert np.array(evaluation["result"]["counts"]).shape == (2, 40)
-    assert call(service, "GET", f"datasets/{registration['id']}/budget").json() == budget_before
-    assert (
-        call(service, "GET", f"datasets/{registration['holdout']}/budget").json()["remaining"]
-        == price["remaining_after"]
-    )
+    assert service.budget(registration["id"]) == budget_before
+    assert service.budget(registration["holdout"])["remaining"] == price["remaining_after"]
 
 
 def test_only_evaluations_use_the_holdout_and_evaluations_use_nothing_else(service: Service) -> None:
@@ -179,13 +171,12 @@ def test_a_freeze_a_charge_or_a_grant_applies_to_dataset_and_holdout(service: Se
         assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == status
     event = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
     outside = {"label": "elsewhere", "event": event}
-    budget_before = call(service, "GET", f"datasets/{registration['holdout']}/budget").json()
+    budget_before = service.budget(registration["holdout"])
     charged = call(service, "POST", f"datasets/{registration['id']}/charges", "steward", json=outside)
     assert charged.status_code == 201, charged.text
     again = call(service, "POST", f"datasets/{registration['id']}/charges", "steward", json=outside)
     assert again.json() == charged.json()
-    budget_after = call(service, "GET", f"datasets/{registration['holdout']}/budget").json()
-    assert budget_after["jobs"] == budget_before["jobs"] + 1
+    assert service.budget(registration["holdout"])["jobs"] == budget_before["jobs"] + 1
 
 
 def test_values_of_either_part_cannot_be_registered_again_after_an_answer(service: Service) -> None:
@@ -199,7 +190,7 @@ def test_values_of_either_part_cannot_be_registered_again_after_an_answer(servic
     assert (
         call(service, "POST", f"datasets/{registration['holdout']}/charges", "steward", json=outside).status_code == 201
     )
-    assert call(service, "GET", f"datasets/{registration['id']}/budget", "steward").json()["jobs"] == 0
+    assert service.budget(registration["id"])["jobs"] == 0
     assert call(service, "DELETE", f"datasets/{registration['id']}", "steward").json()["data"] == "deleted"
     assert call(service, "GET", f"datasets/{registration['holdout']}", "steward").json()["data"] == "deleted"
     for spec in (SPEC, SPEC | {"holdout": 0.5}):
@@ -212,9 +203,7 @@ def test_a_family_pays_for_both_parts_on_one_ledger(service: Service) -> None:
     registration = registered(service, "kin", N + 6, family="kin")
     model = trained(service, registration["id"])
     evaluated(service, model)
-    budgets = [
-        call(service, "GET", f"datasets/{registration[part]}/budget", "steward").json() for part in ("id", "holdout")
-    ]
+    budgets = [service.budget(registration[part]) for part in ("id", "holdout")]
     assert budgets[0] == budgets[1]
     assert budgets[0]["jobs"] == 2
 

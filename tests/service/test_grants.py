@@ -285,11 +285,11 @@ def test_after_a_revocation_the_analyst_keeps_only_own_releases(service: Service
     service.engine.gate.clear()
     waiting = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
     assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}/grants/the analyst").status_code == 204
-    budget_before = service.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()
+    budget_before = service.budget(dataset)
     for rule in OF_A_DATASET:
         assert _ask(service, "analyst", rule, dataset).status_code == 404
     assert service.call("analyst", "GET", f"/v1/jobs/{theirs}/profile").status_code == 404
-    assert service.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json() == budget_before
+    assert service.budget(dataset) == budget_before
     service.engine.gate.set()
     assert service.finished(waiting)["state"] == "done"
     for job in (mine, waiting):

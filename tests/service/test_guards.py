@@ -98,21 +98,12 @@ def test_delta_must_suit_the_filter(shared: Service, kind: str) -> None:
     ("field", "value"),
     [
         ("row_norm", 0),
-        ("row_norm", -1),
         ("row_norm", 1e300),
-        ("regularizer", {"name": "l2", "strength": -1}),
-        ("regularizer", {"name": "l2", "strength": 1e300}),
         ("regularizer", {"name": "l2", "strength": "0.1"}),
+        ("regularizer", {"name": "l2", "strength": -1}),
         ("domain", {"name": "l2_ball", "radius": 0}),
-        ("domain", {"name": "l2_ball", "radius": -5}),
-        ("domain", {"name": "l2_ball", "radius": True}),
         ("method", {"name": "dp_gd", "steps": 0}),
-        ("method", {"name": "dp_gd", "steps": -3}),
-        ("method", {"name": "dp_gd", "steps": 1.5}),
-        ("method", {"name": "dp_svrg", "batch": 0}),
-        ("method", {"name": "dp_svrg", "epochs": 10**18}),
         ("method", {"name": "dp_svrg", "batch": 201_000}),
-        ("method", {"name": "dp_svrg", "batch": 2**53 + 1}),
         ("method", {"name": "dp_svrg", "batch": 10**300}),
     ],
 )
@@ -122,18 +113,10 @@ def test_other_numbers_out_of_range(shared: Service, dataset: str, field: str, v
         _problem(response, {"invalid_request", "out_of_range", "unsupported_combination"})
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"row_norm": "mark"},
-        {"regularizer": {"name": "l2", "strength": "mark"}},
-        {"domain": {"name": "l2_ball", "radius": "mark"}},
-        {"method": {"name": "dp_gd", "step": "mark"}},
-    ],
-)
-def test_no_number_anywhere_may_be_not_finite(shared: Service, dataset: str, change: Any) -> None:
+def test_no_number_anywhere_may_be_not_finite(shared: Service, dataset: str) -> None:
+    body = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "step": "mark"}}
     for literal in ("NaN", "Infinity", "1e999"):
-        text = _replaced(JOB | {"dataset": dataset} | change, "mark", literal)
+        text = _replaced(body, "mark", literal)
         for path in PATHS:
             _problem(_post(shared, path, text), {"invalid_request", "out_of_range"})
 
@@ -143,19 +126,14 @@ def test_no_number_anywhere_may_be_not_finite(shared: Service, dataset: str, cha
     [
         {"seed": 4711},
         {"method": {"name": "dp_gd", "seed": 4711}},
-        {"method": {"name": "dp_svrg", "seed": 4711}},
         {"method": {"name": "auto", "seed": 4711}},
-        {"method": {"name": "dp_gd", "random_state": 4711}},
         {"privacy": {"epsilon": 0.5, "seed": 4711}},
         {"loss": {"name": "logistic", "seed": 4711}},
         {"regularizer": {"name": "l2", "strength": 0.1, "seed": 4711}},
         {"domain": {"name": "free", "seed": 4711}},
-        {"canary": 4711},
         {"method": {"name": "canary4711"}},
-        {"method": {"name": "hinge"}},
         {"method": "dp_gd"},
         {"loss": {"name": "canary4711"}},
-        {"noise": 0},
         {"noise_multiplier": 0.0},
     ],
 )
@@ -175,7 +153,6 @@ def test_no_seed_in_the_query(shared: Service, dataset: str, path: str) -> None:
     ("change", "where", "suggestion"),
     [
         ({"targett": 4711}, "body.targett", "target"),
-        ({"privacy": {"epsilon": 0.5, "dleta": 4711}}, "body.privacy.dleta", "delta"),
         ({"method": {"name": "dp_gd", "stepss": 4711}}, "body.method.dp_gd.stepss", "steps"),
         ({"method": {"name": "counts", "column": ["4711"]}, "columns": []}, "body.target", None),
     ],
@@ -204,16 +181,9 @@ def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Servic
 @pytest.mark.parametrize(
     "text",
     [
-        '{"dataset": "DATASET", "target": "income", "privacy": {"epsilon": 0.5}, "privacy": {"epsilon": 0.01}}',
         '{"dataset": "DATASET", "target": "income", "privacy": {"epsilon": 100, "epsilon": 0.01}}',
-        '{"dataset": "DATASET", "target": "income", "target": "income", "privacy": {"epsilon": 0.5}}',
-        '{"dataset": "DATASET", "target": "income", "privacy": {"\\u0065psilon": 100, "epsilon": 0.01}}',
-        '{"dataset": "DATASET", "target": "income", "loss": {"name": "logistic", "name": "squared"}, "privacy": {}}',
         '{"dataset": "DATASET", "target": "inco\\u0000me", "privacy": {"epsilon": 0.5}}',
-        '{"dataset": "DATASET", "target": "\\ud800", "privacy": {"epsilon": 0.5}}',
         '{"dataset": "DATASET", "target": "income", "privacy": {"epsilon": 0.5}',
-        "[]",
-        "",
     ],
 )
 def test_repeated_keys_and_invalid_json_are_refused(shared: Service, dataset: str, path: str, text: str) -> None:
@@ -235,18 +205,10 @@ def test_more_features_than_there_can_be(shared: Service, dataset: str, path: st
 
 
 @PRICED
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"target": "canary4711"},
-        {"features": ["canary4711"]},
-        {"positive": "canary4711"},
-        {"features": ["income"]},
-    ],
-)
-def test_columns_that_are_not_declared(shared: Service, dataset: str, path: str, change: Any) -> None:
-    response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset} | change)
-    _problem(response, {"invalid_request", "unsupported_combination"})
+def test_a_column_that_is_not_declared(shared: Service, dataset: str, path: str) -> None:
+    """tests/unit/app/test_sources_design.py has every case."""
+    response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset, "target": "canary4711"})
+    _problem(response, {"invalid_request"})
 
 
 @PRICED
@@ -270,13 +232,9 @@ def _parquet() -> bytes:
 # More are refused in tests/unit/app/test_sources_csv.py and test_sources_parquet.py.
 FILES: list[tuple[str, Callable[[], bytes]]] = [
     ("empty", lambda: b""),
-    ("picture", lambda: b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 10),
     ("gzip", lambda: b"\x1f\x8b\x08\x00" + b"4711" * 100),
-    ("NUL in a value", lambda: b"age,sex,income\n1,f\x00,low\n"),
     ("ragged", lambda: b"age,sex,income\n1,f,low\n2,m\n3,f,low,4711\n"),
-    ("a column is missing", lambda: b"age,income\n1,low\n"),
     ("Parquet's end cut off", lambda: _parquet()[:-100]),
-    ("Parquet's middle destroyed", lambda: _parquet()[:20] + b"\0" * 40 + _parquet()[60:]),
 ]
 
 
@@ -296,22 +254,17 @@ def test_ten_thousand_columns(shared: Service) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"seed": 4711},
         {"columns": []},
         {"columns": [{"name": "age", "type": "number", "lower": 5, "upper": 5}]},
-        {"columns": [{"name": "age", "type": "number", "lower": 5, "upper": -5}]},
-        {"columns": [{"name": "age", "type": "number", "lower": "0", "upper": 5}]},
         {"columns": [{"name": "age", "type": "number", "lower": -1e300, "upper": 1e300}]},
         {"columns": [{"name": "age", "type": "number", "lower": 0, "upper": 5, "default": 9}]},
         {"columns": [{"name": "age", "type": "canary4711"}]},
-        {"columns": [{"name": "sex", "type": "category", "categories": ["f", "f"]}]},
         {"columns": [{"name": "sex", "type": "category", "categories": []}]},
         {"columns": _columns(1) * 2},
         {"name": ""},
         {"name": "a\nb"},
         {"budget": None},
         {"budget": {"epsilon": 1, "delta": 1e-6, "filter": "canary4711"}},
-        {"budget": {"epsilon": 1, "delta": 1e-6, "unlimited": True}},
     ],
 )
 def test_a_spec_that_declares_nonsense(shared: Service, change: Any) -> None:
@@ -324,10 +277,6 @@ def test_a_spec_that_declares_nonsense(shared: Service, change: Any) -> None:
     [
         '{"name": "guarded", "name": "guarded"}',
         json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": Infinity'),
-        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": NaN'),
-        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": 1e999'),
-        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": 100, "upper": 200'),
-        json.dumps(SPEC | {"name": "guar\0ded"}),
         "not JSON 4711",
         "[" * 100_000,
     ],
@@ -344,16 +293,6 @@ def test_a_spec_of_four_mebibytes_is_read_and_no_more(
     response = shared.upload(text + " " * (4 * 2**20 - len(text) + extra))
     _problem(response, codes, status)
     assert ("4194304 bytes" in response.text) == bool(extra)
-
-
-@pytest.mark.parametrize(
-    "name", ["../../canary4711.csv", "/etc/canary4711", "..\\..\\canary4711", "a\x00canary4711", "." * 5000]
-)
-def test_a_path_in_a_file_name_is_ignored(shared: Service, name: str) -> None:
-    """Refused for its content here, so that nothing changes; the name leaves no trace either way."""
-    response = shared.upload(SPEC | {"name": "guarded"}, b"age,sex,income\n", name=name)
-    _problem(response, {"unreadable_file", "invalid_request"})
-    assert [path for path in shared.home.parent.rglob("*") if "canary" in path.name] == []
 
 
 def test_the_same_name_and_the_same_file_again(shared: Service, dataset: str) -> None:

@@ -36,15 +36,10 @@ def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
     query = quote["queries"][0]
     assert (query["mechanism"]["name"], query["answers"]) == ("random_allocation", query["mechanism"]["slots"])
     assert quote["fits"], "an empty ledger admits it by its own guarantee"
-    answer = shared.call("analyst", "POST", "/v1/jobs", json=body)
-    assert answer.status_code == 202, answer.text
-    job = shared.finished(answer.json()["id"])
-    assert (job["state"], job["error"]) == ("done", None)
-    receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
-    assert receipt["receipt"]["event"]["type"] == "RandomAllocationDpEvent"
-    assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
-    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    assert document["coefficients"][0] > 0, "high goes with x"
+    job = shared.done(body)
+    assert shared.receipt(job["id"])["receipt"]["event"]["type"] == "RandomAllocationDpEvent"
+    model = shared.read(f"jobs/{job['id']}/model")
+    assert model["coefficients"][0] > 0, "high goes with x"
 
 
 @pytest.mark.slow
@@ -69,18 +64,15 @@ def test_with_a_slack_several_jobs_share_the_dataset(shared: Service) -> None:
     ):
         quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
         assert quote["fits"]
-        answer = shared.call("analyst", "POST", "/v1/jobs", json=body)
-        assert answer.status_code == 202, answer.text
-        assert shared.finished(answer.json()["id"])["state"] == "done"
-    budget = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()
+        shared.done(body)
+    budget = shared.budget(dataset)
     assert 0 < budget["spent"]["epsilon"] < 3
     assert 0 < budget["remaining"]["epsilon"] < 3
-    first = shared.call("analyst", "POST", "/v1/jobs", json=_body(plain, loss=None, privacy=small))
-    assert first.status_code == 202
+    first = shared.submitted(_body(plain, loss=None, privacy=small))
     named = _body(plain, privacy=small, method=half_passes)
     assert not shared.call("analyst", "POST", "/v1/quotes", json=named).json()["fits"]
     assert shared.call("analyst", "POST", "/v1/quotes", json=_body(plain, privacy=small)).json()["fits"], "noisy_sgd"
-    shared.finished(first.json()["id"])
+    shared.finished(first["id"])
 
 
 @pytest.mark.parametrize(("filter_", "slack"), [("gdp", 1e-7), ("rdp", 6e-7), ("rdp", 0.0), ("rdp", -1e-7)])

@@ -15,10 +15,7 @@ from tests.support.service import JOB, Service
 
 
 def _released(service: Service, dataset: str) -> dict[str, Any]:
-    job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset, "method": {"name": "dp_gd"}})
-    assert service.finished(job.json()["id"])["state"] == "done"
-    document: dict[str, Any] = service.call("auditor", "GET", f"/v1/jobs/{job.json()['id']}/receipt").json()
-    return document
+    return service.receipt(service.done(JOB | {"dataset": dataset, "method": {"name": "dp_gd"}})["id"], "auditor")
 
 
 def _kids(service: Service) -> list[str]:

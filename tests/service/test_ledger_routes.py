@@ -21,10 +21,8 @@ from tests.support.service import JOB, Service
 def released(shared: Service) -> dict[str, Any]:
     """A job that ran to its end: its dataset, its id and its receipt document."""
     dataset = shared.dataset()
-    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()
-    assert shared.finished(job["id"])["state"] == "done"
-    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
-    return {"dataset": dataset, "job": job["id"], "document": document}
+    job = shared.done(JOB | {"dataset": dataset})["id"]
+    return {"dataset": dataset, "job": job, "document": shared.receipt(job)}
 
 
 def _ledger(service: Service, dataset: str, **query: Any) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def test_every_reader_of_the_ledger_can_replay_it(shared: Service, released: dic
     charged = page["items"][1]["body"]
     names = {"analyst": "the analyst", "dataset": released["dataset"], "job": released["job"]}
     assert charged == charged | names | {"method": released["document"]["receipt"]["method"]["name"]}
-    budget = shared.call("auditor", "GET", f"/v1/datasets/{released['dataset']}/budget").json()
+    budget = shared.budget(released["dataset"], "auditor")
     assert budget["spent"]["epsilon"] == spent_epsilon(state) > 0
     assert "people" not in json.dumps([entry for entry in page["items"] if entry["kind"] != "opened"])
 
@@ -177,9 +175,7 @@ def test_a_receipt_with_an_unknown_field_is_refused(
 @pytest.fixture
 def truncated(service: Service) -> tuple[Service, Any]:
     """A service that restored an old backup: it signed the receipt, and its ledger does not reach it."""
-    job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()
-    assert service.finished(job["id"])["state"] == "done"
-    document = service.call("auditor", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    document = service.receipt(service.done(JOB | {"dataset": service.dataset()})["id"], "auditor")
     with service.database.write() as connection:
         connection.execute(sa.text("delete from ledger_entries where kind = 'released'"))
     return service, document
@@ -224,9 +220,8 @@ def test_an_analysts_head_is_that_of_their_newest_release(shared: Service) -> No
     """The head does not show what others do in between. A later ledger must still contain it."""
 
     def run(role: str) -> Head:
-        job = shared.call(role, "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()
-        assert shared.finished(job["id"])["state"] == "done"
-        receipt = shared.call(role, "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
+        job = shared.done(JOB | {"dataset": dataset}, role=role)
+        receipt = shared.receipt(job["id"], role)["receipt"]
         return Head(receipt["sequence"], receipt["hash"])
 
     def visible_head(role: str) -> Head:

@@ -40,13 +40,7 @@ def test_a_job_runs_on_partitions_and_its_receipt_is_like_any_other(parted: Serv
         {"name": "dp_svrg", "epochs": 2, "inner_steps": 3, "batch": 40},
         {"name": "adaptive_gd", "steps": 9},
     ):
-        body = JOB | {"dataset": dataset, "method": method}
-        job = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": str(method["name"])})
-        assert job.status_code == 202, job.text
-        finished = parted.finished(job.json()["id"])
-        assert finished["state"] == "done"
-        receipt = parted.call("analyst", "GET", f"/v1/jobs/{finished['id']}/receipt").json()
-        assert parted.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+        parted.receipt(parted.done(JOB | {"dataset": dataset, "method": method})["id"])
     assert list((parted.home / "scratch").glob("job_*")) == []
 
 
@@ -81,9 +75,8 @@ def test_a_damaged_partition_ends_the_attempt_and_marks_the_dataset(parted: Serv
     right = broken.read_bytes()
     broken.write_bytes(b"other")
     body = JOB | {"dataset": dataset, "method": {"name": "dp_gd"}}
-    job = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": dataset})
-    assert parted.finished(job.json()["id"])["state"] == "failed"
-    again = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": f"{dataset}-again"})
+    assert parted.finished(parted.submitted(body)["id"])["state"] == "failed"
+    again = parted.call("analyst", "POST", "/v1/jobs", json=body)
     assert (again.status_code, again.json()["code"]) == (503, "dataset_damaged")
     assert not values.verify(parted.database, parted.home)[dataset]  # as at every start
     broken.write_bytes(right)
@@ -126,10 +119,6 @@ def test_a_job_with_terms_runs_on_partitions(parted: Service) -> None:
     dataset = parted.dataset(storage="partitions")
     factors = [{"column": "age", "power": 2}], [{"column": "age"}, {"column": "sex"}]
     body = JOB | {"dataset": dataset, "terms": [{"factors": own} for own in factors], "method": {"name": "dp_gd"}}
-    job = parted.call("analyst", "POST", "/v1/jobs", json=body)
-    assert job.status_code == 202, job.text
-    finished = parted.finished(job.json()["id"])
-    assert finished["state"] == "done"
-    model = parted.call("analyst", "GET", f"/v1/jobs/{finished['id']}/model").json()
+    model = parted.read(f"jobs/{parted.done(body)['id']}/model")
     assert [column["name"] for column in model["features"]] == ["age^2", "age:sex=f", "age:sex=m"]
     assert list((parted.home / "scratch").glob("job_*")) == []

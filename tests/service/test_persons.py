@@ -47,19 +47,19 @@ def published_text(service: Service, dataset: dict[str, Any], method: dict[str, 
     wrong = service.call(
         "analyst", "POST", "/v1/quotes", json=request | {"method": {"name": "dp_svrg", "batch": 10**6}}
     )
-    response = service.call("analyst", "POST", "/v1/jobs", json=request)
-    job = service.finished(response.json()["id"])
-    assert job["state"] == "done"
-    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
-    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    entries = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"]
+    job = service.done(request)
+    receipt = service.receipt(job["id"])["receipt"]
+    model = service.read(f"jobs/{job['id']}/model")
     of_noise = ("id", "issued_at", "hash", "previous_hash", "head", "model_sha256")
     texts = [service.call("steward", "GET", f"/v1/datasets/{dataset['id']}{part}").json() for part in ("", "/budget")]
     texts += [quote.json(), wrong.json(), {k: v for k, v in receipt.items() if k not in of_noise}]
     means = sorted(model.get("means") or {})  # the keys; the values and their noise std follow a noisy share
     texts += [model | {"coefficients": len(model["coefficients"]), "intercept": 0, "means": means}]
     texts += [job | {"created_at": "", "started_at": "", "finished_at": ""}]
-    texts += [{k: v for k, v in entry["body"].items() if k not in ("at", "model_sha256")} for entry in entries]
+    texts += [
+        {k: v for k, v in entry["body"].items() if k not in ("at", "model_sha256")}
+        for entry in service.entries(dataset["id"])
+    ]
     with service.database.read() as connection:
         [row] = connection.execute(jobs.select().where(jobs.c.id == job["id"])).all()
         [own] = connection.execute(datasets.select().where(datasets.c.id == dataset["id"])).all()
@@ -92,17 +92,14 @@ def test_the_protected_unit_is_stated_everywhere(service: Service) -> None:
     dataset = register(service, "visits", visits(5))
     assert (dataset["rows"], dataset["persons"], dataset["unit"], dataset["warnings"]) == (None, N, PERSON, [])
     assert dataset["budget"]["unit"] == PERSON
-    job = service.finished(
-        service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset["id"]}).json()["id"]
-    )
+    job = service.done(JOB | {"dataset": dataset["id"]})
     assert (job["quote"]["rows"], job["quote"]["persons"], job["quote"]["unit"]) == (None, N, PERSON)
     assert job["quote"]["gradient_evaluations"] % (N * K) == 0
-    privacy = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()["privacy"]
+    privacy = service.read(f"jobs/{job['id']}/model")["privacy"]
     assert (privacy["persons"], privacy["unit"], "rows" in privacy) == (N, PERSON, False)
-    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
-    assert (receipt["receipt"]["persons"], receipt["receipt"]["unit"]) == (N, PERSON)
-    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
-    first = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"][0]["body"]
+    receipt = service.receipt(job["id"])["receipt"]
+    assert (receipt["persons"], receipt["unit"]) == (N, PERSON)
+    first = service.entries(dataset["id"])[0]["body"]
     assert (first["persons"], first["unit"], "rows" in first) == (N, PERSON, False)
 
 
@@ -116,8 +113,8 @@ def test_positions_of_persons_are_stored_instead_of_names(service: Service) -> N
     assert not stored_matrix(folder)[~here].any()
     assert all(b"p49" not in path.read_bytes() and b"patient" not in path.read_bytes() for path in folder.iterdir())
     (folder / PRESENT).write_bytes(b"")
-    answer = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
-    assert service.finished(answer.json()["id"])["state"] == "failed"
+    job = service.submitted(JOB | {"dataset": dataset})
+    assert service.finished(job["id"])["state"] == "failed"
 
 
 def test_declared_persons_are_n_and_more_than_these_are_refused(service: Service) -> None:

@@ -50,22 +50,7 @@ def _quote(service: Service, dataset: str, body: dict[str, Any], **changes: Any)
 
 
 def _finished_job(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    answer = _post(service, "jobs", dataset, body, **changes)
-    assert answer.status_code == 202, answer.text
-    job = service.finished(answer.json()["id"])
-    assert job["state"] == "done", job
-    return job
-
-
-def _get(service: Service, path: str, role: str = "analyst") -> dict[str, Any]:
-    answer = service.call(role, "GET", f"/v1/{path}")
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
-
-
-def _budget(service: Service, dataset: str) -> dict[str, Any]:
-    return _get(service, f"datasets/{dataset}/budget")
+    return service.done(body | {"dataset": dataset} | changes)
 
 
 def _rival(service: Service, dataset: str) -> str:
@@ -82,18 +67,17 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         price = _quote(service, dataset, PROFILE)
         job = _finished_job(service, dataset, PROFILE)
         assert (job["kind"], job["quote"]) == ("profile", price)
-        assert _budget(service, dataset)["remaining"] == price["remaining_after"]
+        assert service.budget(dataset)["remaining"] == price["remaining_after"]
         # A profile belongs to the dataset.
         response = service.call(_rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile")
         published = response.json()
         assert [column["column"]["name"] for column in published["columns"]] == ["age", "sex", "income"]
-        receipt = _get(service, f"jobs/{job['id']}/receipt", "rival")
-        assert receipt["receipt"]["model_sha256"] == hashlib.sha256(response.content).hexdigest()
-        assert receipt["receipt"]["epsilon"] == published["privacy"]["epsilon"] <= 0.3
-        assert receipt["receipt"]["method"] == {"name": "profile", "bins": 10}
-        assert {query["name"] for query in receipt["receipt"]["queries"]} == {*MOMENTS, "histograms"}
-        assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
-        assert _get(service, f"datasets/{dataset}")["profile"] == job["id"]
+        receipt = service.receipt(job["id"], "rival")["receipt"]
+        assert receipt["model_sha256"] == hashlib.sha256(response.content).hexdigest()
+        assert receipt["epsilon"] == published["privacy"]["epsilon"] <= 0.3
+        assert receipt["method"] == {"name": "profile", "bins": 10}
+        assert {query["name"] for query in receipt["queries"]} == {*MOMENTS, "histograms"}
+        assert service.read(f"datasets/{dataset}")["profile"] == job["id"]
         asking = _quote(service, dataset, REUSED, preparation={"name": "private"})
         (median,) = _quote(service, dataset, MEDIAN)["interval_width"]
         assert (median["answer"], median["column"], median["basis"]) == ("quantile 0.5", "age", "profile")
@@ -109,18 +93,17 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         assert training["noise_multiplier"] == pytest.approx(asking["queries"][0]["noise_multiplier"] * 0.92**0.5)
         trained = _finished_job(service, dataset, REUSED)
         assert trained["quote"] == price
-        assert _budget(service, dataset)["remaining"] == price["remaining_after"]
-        assert _budget(service, dataset)["jobs"] == 2
-        model = _get(service, f"jobs/{trained['id']}/model")
+        assert service.budget(dataset)["remaining"] == price["remaining_after"]
+        assert service.budget(dataset)["jobs"] == 2
+        model = service.read(f"jobs/{trained['id']}/model")
         moments = [column["moments"] for column in published["columns"][:2]]  # age, sex: income is the target
         for part in ("center", "variances"):
             assert model["profile"][part] == [value for column in moments for value in column[part]]
         published_noise = np.array([value for column in moments for value in column["noise"]])
         assert (np.array(model["profile"]["noise"]) >= published_noise).all()
-        receipt = _get(service, f"jobs/{trained['id']}/receipt")
-        assert receipt["receipt"]["profile"] == used == {key: model["profile"][key] for key in used}
-        assert {query["name"] for query in receipt["receipt"]["queries"]} == {"gradient"}
-        assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+        receipt = service.receipt(trained["id"])["receipt"]
+        assert receipt["profile"] == used == {key: model["profile"][key] for key in used}
+        assert {query["name"] for query in receipt["queries"]} == {"gradient"}
         check_books(service.database, service.app.state.services.keys.jwks())
 
 
@@ -130,7 +113,7 @@ def test_a_model_can_be_computed_again_from_the_profile_that_it_names(shared: Se
     _finished_job(shared, dataset, PROFILE)
     ball = {"domain": {"name": "l2_ball", "radius": 0.5}, "privacy": {"epsilon": 2.0}}
     job = _finished_job(shared, dataset, REUSED, **ball)
-    model = _get(shared, f"jobs/{job['id']}/model")
+    model = shared.read(f"jobs/{job['id']}/model")
     m, v, noise = (np.array(model["profile"][part]) for part in ("center", "variances", "noise"))
     v = np.clip(v, np.minimum(noise, 4), 4)
     scale = v**-0.25 / np.sqrt((v**0.5).sum()) / np.hypot(1, 0.3)
@@ -148,7 +131,7 @@ def test_auto_uses_a_profile_and_queries_no_moments(shared: Service) -> None:
     assert price["preparation"]["profile"]["job"] == job["id"]
     assert {query["name"] for query in price["queries"]} == {"gradient"}
     trained = _finished_job(shared, dataset, REUSED, method={"name": "auto"})
-    assert _get(shared, f"jobs/{trained['id']}/model")["profile"]["job"] == job["id"]
+    assert shared.read(f"jobs/{trained['id']}/model")["profile"]["job"] == job["id"]
 
 
 def test_the_latest_profile_is_used_and_pinned_by_its_id(shared: Service) -> None:
@@ -162,7 +145,7 @@ def test_the_latest_profile_is_used_and_pinned_by_its_id(shared: Service) -> Non
         spec = JobSpec.model_validate_json(store.document(connection, by_default["id"], "spec") or "")
     assert isinstance(spec.preparation, ByProfile)
     assert spec.preparation.job == second
-    published = _get(shared, f"jobs/{second}/profile")
+    published = shared.read(f"jobs/{second}/profile")
     assert spec.preparation.moments.center[0] == published["columns"][0]["moments"]["center"][0]
 
 
@@ -202,14 +185,14 @@ def test_a_profile_that_cannot_be_used_is_refused_and_charges_nothing(service: S
     _, code, text = refused(REUSED, row_norm=0.5)
     assert (code, "row_norm" in text) == ("unsupported_combination", True)
     assert service.durable(dataset) == state_before
-    assert _get(service, f"datasets/{dataset}")["profile"] == profile
+    assert service.read(f"datasets/{dataset}")["profile"] == profile
 
 
 def test_an_unreleased_profile_is_not_used(service: Service) -> None:
     dataset = service.dataset()
     service.engine.gate.clear()
     waiting = _post(service, "jobs", dataset, PROFILE).json()["id"]
-    until(lambda: _get(service, f"jobs/{waiting}")["state"] == "running")  # a queued job would be refunded
+    until(lambda: service.read(f"jobs/{waiting}")["state"] == "running")  # a queued job would be refunded
     assert _post(service, "quotes", dataset, REUSED).status_code == 422
     assert service.call("analyst", "GET", f"/v1/jobs/{waiting}/profile").json()["code"] == "not_released"
     assert service.call(_rival(service, dataset), "GET", f"/v1/jobs/{waiting}/profile").status_code == 404
@@ -218,8 +201,8 @@ def test_an_unreleased_profile_is_not_used(service: Service) -> None:
     service.engine.gate.set()
     service.engine.ends[1] = Outcome("raised")
     failed = service.finished(_post(service, "jobs", dataset, PROFILE).json()["id"])
-    assert (failed["state"], _budget(service, dataset)["jobs"]) == ("failed", 2)
-    assert _get(service, f"datasets/{dataset}")["profile"] is None
+    assert (failed["state"], service.budget(dataset)["jobs"]) == ("failed", 2)
+    assert service.read(f"datasets/{dataset}")["profile"] is None
 
 
 def test_models_and_profiles_are_distinguished(shared: Service) -> None:
@@ -258,7 +241,7 @@ def test_a_dataset_of_categories_alone_has_its_marginals(shared: Service) -> Non
     dataset = shared.dataset(columns=columns)
     job = _finished_job(shared, dataset, PROFILE, privacy={"epsilon": 3.0})
     assert [query["name"] for query in job["quote"]["queries"]] == ["means"]
-    sex, income = _get(shared, f"jobs/{job['id']}/profile")["columns"]
+    sex, income = shared.read(f"jobs/{job['id']}/profile")["columns"]
     rows = job["quote"]["rows"]
     assert sex["counts"] == pytest.approx([rows / 2, rows / 2, 0], abs=6 * sex["counts_noise_std"])
     assert sex["counts_noise_std"] == pytest.approx(job["quote"]["queries"][0]["noise_std"] * rows)
@@ -274,4 +257,4 @@ def test_filters_charge_it_or_say_why_not(shared: Service, kind: str) -> None:
         assert answer.json()["code"] == "method_filter_mismatch"
     else:
         _finished_job(shared, dataset, PROFILE)
-        assert _budget(shared, dataset)["spent"]["epsilon"] == pytest.approx(0.3, rel=1e-3)
+        assert shared.budget(dataset)["spent"]["epsilon"] == pytest.approx(0.3, rel=1e-3)

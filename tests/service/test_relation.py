@@ -17,11 +17,11 @@ GD = JOB | {"method": {"name": "dp_gd", "steps": 3}, "preparation": {"name": "de
 ZERO: dict[str, Any] = {"neighbors": "zero_out"}
 
 
-def _post(service: Service, path: str, dataset: str, body: dict[str, Any]) -> dict[str, Any]:
-    answer = service.call("analyst", "POST", f"/v1/{path}", json=body | {"dataset": dataset})
-    assert answer.status_code in (200, 202), answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+def _quote(service: Service, dataset: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = service.call("analyst", "POST", "/v1/quotes", json=body | {"dataset": dataset})
+    assert answer.status_code == 200, answer.text
+    quote: dict[str, Any] = answer.json()
+    return quote
 
 
 def _worth(document: dict[str, Any]) -> None:
@@ -40,26 +40,22 @@ def test_a_zero_out_dataset_from_its_ledger_to_its_receipt(service: Service) -> 
     for path in (f"/v1/datasets/{zeroed}/budget", f"/v1/datasets/{zeroed}"):
         document = service.call("analyst", "GET", path).json()
         _worth(document.get("budget", document))
-    replaced_budget = service.call("analyst", "GET", f"/v1/datasets/{replaced}/budget").json()
+    replaced_budget = service.budget(replaced)
     equivalent = {"neighbors": "zero_out", "epsilon": replaced_budget["epsilon"], "delta": replaced_budget["delta"]}
     assert (replaced_budget["neighbors"], replaced_budget["elsewhere"]) == ("replace_one", equivalent)
-    ledger = service.call("auditor", "GET", f"/v1/datasets/{zeroed}/ledger").json()["items"]
-    assert ledger[0]["body"]["neighbors"] == "zero_out"
+    assert service.entries(zeroed)[0]["body"]["neighbors"] == "zero_out"
 
-    quotes = {dataset: _post(service, "quotes", dataset, GD) for dataset in (zeroed, replaced)}
+    quotes = {dataset: _quote(service, dataset, GD) for dataset in (zeroed, replaced)}
     _worth(quotes[zeroed])
     zeroed_query, replaced_query = (quotes[dataset]["queries"][0] for dataset in (zeroed, replaced))
     assert zeroed_query["noise_multiplier"] == pytest.approx(replaced_query["noise_multiplier"] / 2, rel=1e-6)
 
-    job = service.finished(_post(service, "jobs", zeroed, GD)["id"])
-    assert job["state"] == "done"
+    job = service.done(GD | {"dataset": zeroed})
     _worth(job["quote"])
     model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert model["privacy"]["neighbors"] == "zero_out"
-    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    receipt = service.receipt(job["id"])
     assert receipt["receipt"]["neighbors"] == "zero_out"
-    report = service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()
-    assert (report["valid"], report["chain"]) == (True, True)
     check_books(service.database, service.app.state.services.keys.jwks())
 
     keys = service.call(None, "GET", "/v1/keys").json()
@@ -76,11 +72,10 @@ def test_a_zero_out_dataset_from_its_ledger_to_its_receipt(service: Service) -> 
 def test_a_profile_states_its_neighbors(service: Service) -> None:
     dataset = service.dataset(**ZERO)
     request: dict[str, Any] = {"method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.3}}
-    job = service.finished(_post(service, "jobs", dataset, request)["id"])
-    profile = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/profile").json()
+    profile = service.read(f"jobs/{service.done(request | {'dataset': dataset})['id']}/profile")
     assert profile["privacy"]["neighbors"] == "zero_out"
     reused = GD | {"preparation": {"name": "profile"}}
-    assert _post(service, "quotes", dataset, reused)["neighbors"] == "zero_out"
+    assert _quote(service, dataset, reused)["neighbors"] == "zero_out"
 
 
 def test_the_relation_is_one_of_two_and_never_changes(service: Service) -> None:

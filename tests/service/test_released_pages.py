@@ -19,10 +19,8 @@ Row = tuple[str, ...]
 
 def _released(service: Service, path: str, body: dict[str, Any], kind: str) -> tuple[dict[str, Any], set[Row]]:
     """Return the document that a request releases, and the rows of all tables on the page of its job."""
-    response = service.call("analyst", "POST", f"/v1/{path}", json=body)
-    assert response.status_code == 202, response.text
-    job = service.finished(response.json()["id"])
-    document = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{kind}").json()
+    job = service.done(body, path)
+    document = service.read(f"jobs/{job['id']}/{kind}")
     page = visit(service, service.tokens["analyst"], f"/pages/jobs/{job['id']}").text
     table_rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     cells = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in table_rows)

@@ -68,15 +68,6 @@ def close(service: Service, session_id: str, role: str = "analyst") -> Any:
     return service.call(role, "POST", f"/v1/sessions/{session_id}/close")
 
 
-def budget(service: Service, dataset: str) -> Any:
-    return service.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()
-
-
-def entries(service: Service, dataset: str) -> list[Any]:
-    items: list[Any] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    return items
-
-
 def refused(response: Any, code: str) -> bool:
     return bool(response.json().get("code") == code)
 
@@ -99,11 +90,11 @@ def test_a_session_reserves_its_whole_plan_before_the_first_answer(service: Serv
     ]
     assert new_session["noise_multiplier"] is None
     assert new_session["charged"] == new_session["reserved"]
-    spent = budget(service, dataset)
+    spent = service.budget(dataset)
     assert spent["jobs"] == 1
     assert spent["share"] == pytest.approx(new_session["reserved"]["share"])
     assert 0 < new_session["reserved"]["epsilon"] <= spent["spent"]["epsilon"] * (1 + 1e-9)
-    assert [entry["kind"] for entry in entries(service, dataset)] == ["opened", "reserved"]
+    assert [entry["kind"] for entry in service.entries(dataset)] == ["opened", "reserved"]
     assert service.call("analyst", "GET", f"/v1/sessions/{new_session['id']}").json() == new_session
 
 
@@ -131,7 +122,7 @@ def test_a_target_gets_the_noise_that_keeps_it(service: Service, q: float) -> No
 def test_recording_counts_the_answers_and_stops_at_the_plan(service: Service) -> None:
     dataset = service.dataset()
     new_session = session(service, dataset, {"events": [many(10), LAPLACE]})
-    budget_before = budget(service, dataset)
+    budget_before = service.budget(dataset)
     assert record(service, new_session["id"]).json()["plan"][0]["recorded"] == 1
     assert record(service, new_session["id"], {"steps": 9}).json()["plan"][0]["recorded"] == 10
     assert refused(record(service, new_session["id"]), "session_exhausted")
@@ -140,14 +131,14 @@ def test_recording_counts_the_answers_and_stops_at_the_plan(service: Service) ->
     assert [part["recorded"] for part in last["plan"]] == [10, 1]
     assert last["charged"] == new_session["reserved"]
     assert refused(record(service, new_session["id"], {"event": 2}), "out_of_range")
-    assert budget(service, dataset) == budget_before
+    assert service.budget(dataset) == budget_before
 
 
 def test_a_repeated_key_has_no_second_effect(service: Service) -> None:
     dataset, key = service.dataset(), {"Idempotency-Key": "k"}
     first, again = opened(service, dataset, **key), opened(service, dataset, **key)
     assert first.json() == again.json()
-    assert budget(service, dataset)["jobs"] == 1
+    assert service.budget(dataset)["jobs"] == 1
     assert refused(opened(service, dataset, TARGET, **key), "idempotency_conflict")
     assert refused(opened(service, service.dataset(), **key), "idempotency_conflict")
     identity = first.json()["id"]
@@ -168,10 +159,10 @@ def test_closing_refunds_the_answers_that_were_not_recorded(service: Service) ->
     assert final["charged"]["share"] == pytest.approx(0.4 * new_session["reserved"]["share"], rel=1e-6)
     assert final["charged"]["epsilon"] < new_session["reserved"]["epsilon"]
     assert final["reserved"] == new_session["reserved"]
-    assert budget(service, dataset)["share"] == pytest.approx(final["charged"]["share"])
+    assert service.budget(dataset)["share"] == pytest.approx(final["charged"]["share"])
     assert close(service, new_session["id"]).json() == final
     assert refused(record(service, new_session["id"]), "session_ended")
-    [*_, entry] = entries(service, dataset)
+    [*_, entry] = service.entries(dataset)
     assert (entry["kind"], entry["body"]["recorded"], entry["body"]["reason"]) == ("settled", [4], "closed")
 
 
@@ -179,14 +170,14 @@ def test_a_session_without_answers_is_refunded_in_full(service: Service) -> None
     dataset = service.dataset()
     final = close(service, session(service, dataset)["id"]).json()
     assert final["charged"] == {"share": 0.0, "epsilon": 0.0, "delta": 1e-6}
-    assert budget(service, dataset)["jobs"] == 0
+    assert service.budget(dataset)["jobs"] == 0
 
 
 def test_an_expired_session_stays_charged_as_a_whole(service: Service, clock: MovableClock) -> None:
     dataset = service.dataset()
     new_session = session(service, dataset, {"events": [many(10)], "lifetime": 60})
     record(service, new_session["id"], {"steps": 3}, **{"Idempotency-Key": "k"})
-    kinds = [entry["kind"] for entry in entries(service, dataset)]
+    kinds = [entry["kind"] for entry in service.entries(dataset)]
     clock.moved = 61.0
     expired = service.call("auditor", "GET", f"/v1/sessions/{new_session['id']}").json()
     assert (expired["state"], expired["ended_at"], expired["charged"]) == (
@@ -194,12 +185,12 @@ def test_an_expired_session_stays_charged_as_a_whole(service: Service, clock: Mo
         new_session["expires_at"],
         new_session["reserved"],
     )
-    assert [entry["kind"] for entry in entries(service, dataset)] == kinds, "reading writes nothing"
+    assert [entry["kind"] for entry in service.entries(dataset)] == kinds, "reading writes nothing"
     assert refused(record(service, new_session["id"]), "session_ended")
-    assert [entry["kind"] for entry in entries(service, dataset)] == [*kinds, "settled"]
+    assert [entry["kind"] for entry in service.entries(dataset)] == [*kinds, "settled"]
     assert close(service, new_session["id"]).json() == expired
     assert service.call("analyst", "GET", "/v1/sessions").json()["items"] == [expired]
-    assert budget(service, dataset)["jobs"] == 1
+    assert service.budget(dataset)["jobs"] == 1
 
 
 def test_a_session_that_took_the_whole_budget_returns_nothing_after_its_first_answer(service: Service) -> None:
@@ -207,13 +198,13 @@ def test_a_session_that_took_the_whole_budget_returns_nothing_after_its_first_an
     dataset = service.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "rdp"})
     new_session = session(service, dataset, whole)
     assert new_session["plan"][0]["refundable"] is False
-    assert budget(service, dataset)["share"] == 1.0
+    assert service.budget(dataset)["share"] == 1.0
     assert refused(opened(service, dataset), "budget_exhausted")
     assert close(service, new_session["id"]).json()["charged"]["share"] == 0.0
     second = session(service, dataset, whole)
     record(service, second["id"])
     assert close(service, second["id"]).json()["charged"] == second["reserved"]
-    assert budget(service, dataset)["share"] == 1.0
+    assert service.budget(dataset)["share"] == 1.0
 
 
 def test_a_whole_budget_stays_charged_with_an_outside_charge(service: Service) -> None:
@@ -224,8 +215,8 @@ def test_a_whole_budget_stays_charged_with_an_outside_charge(service: Service) -
     outside = {"label": "x", "event": LAPLACE, "exceeds": True}
     assert service.call("steward", "POST", f"/v1/datasets/{dataset}/charges", json=outside).status_code == 201
     close(service, new_session["id"])
-    assert not any(int(units) for units in entries(service, dataset)[-1]["body"]["refund"])
-    assert budget(service, dataset)["exceeded"] is True
+    assert not any(int(units) for units in service.entries(dataset)[-1]["body"]["refund"])
+    assert service.budget(dataset)["exceeded"] is True
 
 
 def test_a_plan_beyond_the_budget_is_refused_with_the_remaining_budget(service: Service) -> None:
@@ -317,7 +308,7 @@ def test_a_dataset_with_a_holdout_set_has_no_sessions(service: Service, family: 
         answer = opened(service, part)
         assert (answer.status_code, answer.json()["code"]) == (409, "sessions_refused")
         assert "holdout" in answer.json()["detail"]
-        assert budget(service, part)["jobs"] == 0
+        assert service.budget(part)["jobs"] == 0
 
 
 def test_the_steward_decides_whether_sessions_are_opened_and_refunded(service: Service) -> None:
@@ -332,7 +323,7 @@ def test_the_steward_decides_whether_sessions_are_opened_and_refunded(service: S
     assert (answer.status_code, answer.json()["code"]) == (409, "sessions_refused")
     assert record(service, with_refund["id"]).status_code == 200
     assert close(service, with_refund["id"]).json()["charged"]["share"] < with_refund["reserved"]["share"]
-    ledger = entries(service, dataset)
+    ledger = service.entries(dataset)
     stated = [entry["body"] for entry in ledger if entry["kind"] == "session_rule"]
     assert ledger[0]["body"]["session_rule"] == "no_refund"
     assert [body["rule"] for body in stated] == ["refund", "refused"]
@@ -354,7 +345,7 @@ def test_a_family_shares_the_charge(service: Service) -> None:
     dataset, sibling = service.dataset(family="people"), service.dataset(family="people")
     session(service, dataset)
     session(service, sibling)
-    assert budget(service, dataset)["jobs"] == budget(service, sibling)["jobs"] == 2
+    assert service.budget(dataset)["jobs"] == service.budget(sibling)["jobs"] == 2
 
 
 def test_jobs_and_sessions_share_one_budget_and_a_top_up_adds_to_it(service: Service) -> None:
@@ -367,7 +358,7 @@ def test_jobs_and_sessions_share_one_budget_and_a_top_up_adds_to_it(service: Ser
     assert service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json=larger).status_code == 200
     assert service.call("analyst", "POST", "/v1/jobs", json=job).status_code == 202
     close(service, new_session["id"])
-    assert budget(service, dataset)["jobs"] == 2
+    assert service.budget(dataset)["jobs"] == 2
 
 
 def test_an_allotment_bounds_sessions_and_gets_their_refunds(service: Service) -> None:
@@ -479,12 +470,12 @@ def test_a_session_that_the_ledger_does_not_state_ends_without_a_refund(service:
     dataset = service.dataset()
     new_session = session(service, dataset)
     close(service, new_session["id"])
-    entries_before = entries(service, dataset)
+    entries_before = service.entries(dataset)
     with service.database.write() as connection:  # as a writer of the database would, for a second refund
         values = {"state": "open", "settled": None, "ended_at": None}
         connection.execute(sa.update(sessions).where(sessions.c.id == new_session["id"]).values(**values))
     assert close(service, new_session["id"]).json()["state"] == "closed"
-    assert entries(service, dataset) == entries_before
+    assert service.entries(dataset) == entries_before
 
 
 def receipt(service: Service, session_id: str, role: str = "analyst") -> Any:
@@ -512,7 +503,7 @@ def test_an_ended_session_has_a_receipt_that_the_ledger_confirms(service: Servic
     assert report["valid"] is True, report
     forged = document | {"receipt": stated | {"share": 0.0}}
     assert service.call(None, "POST", "/v1/receipts/verify", json=forged).json()["valid"] is False
-    ledger = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    ledger = [Entry.from_json(entry) for entry in service.entries(dataset)]
     assert verify_receipt(document, service.call(None, "GET", "/v1/keys").json(), ledger).holds
 
 
@@ -561,7 +552,7 @@ def test_a_charge_beyond_an_exceeded_budget_states_no_share(service: Service, ki
     assert close(service, new_session["id"]).json()["charged"]["share"] is None
     answer = receipt(service, new_session["id"])
     assert (answer.status_code, answer.json()["receipt"].get("share")) == (200, None)
-    ledger = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    ledger = [Entry.from_json(entry) for entry in service.entries(dataset)]
     assert verify_receipt(answer.json(), service.call(None, "GET", "/v1/keys").json(), ledger).holds
 
 

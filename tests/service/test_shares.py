@@ -9,18 +9,11 @@ from accounting.records.chain import Entry
 from tests.support.service import JOB, Service
 
 
-def _budget(service: Service, role: str, dataset: str) -> dict[str, Any]:
-    budget: dict[str, Any] = service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
-    return budget
-
-
 def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dict[str, Any], float]:
     """Return the job, and the share that its quote states."""
     body = JOB | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
     quoted = service.call(role, "POST", "/v1/quotes", json=body).json()["share"]
-    response = service.call(role, "POST", "/v1/jobs", json=body)
-    assert response.status_code == 202, response.text
-    return service.finished(response.json()["id"]), quoted
+    return service.done(body, role=role), quoted
 
 
 @pytest.mark.slow
@@ -28,7 +21,7 @@ def test_a_small_job_has_a_small_share(shared: Service) -> None:
     """Thousands of jobs with epsilon 0.01 fit into 2, so one must not show 0.49 as spent."""
     dataset = shared.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     _, share = _run(shared, "analyst", dataset, 0.01)
-    budget = _budget(shared, "analyst", dataset)
+    budget = shared.budget(dataset, "analyst")
     assert budget["filter"] == "gdp_rdp"
     assert budget["share"] == share < 1e-4
     assert budget["spent"]["epsilon"] == pytest.approx(0.01, rel=1e-3)
@@ -39,20 +32,17 @@ def test_shares_add_up_and_are_stated_everywhere(shared: Service) -> None:
     dataset = shared.dataset()
     shared.analyst("shares-ada", dataset)
     jobs = [_run(shared, role, dataset, 0.3) for role in ("analyst", "shares-ada", "shares-ada")]
-    assert all(job["state"] == "done" for job, _ in jobs)
-    whole = _budget(shared, "steward", dataset)
+    whole = shared.budget(dataset)
     parts = {spend["analyst"]: spend["share"] for spend in whole["analysts"]}
     assert sum(parts.values()) == pytest.approx(whole["share"], rel=1e-12)
     assert whole["share"] == pytest.approx(3 * min(parts.values()), rel=1e-9)
-    own = _budget(shared, "shares-ada", dataset)
+    own = shared.budget(dataset, "shares-ada")
     assert own["share"] == whole["share"]
     assert [spend["analyst"] for spend in own["analysts"]] == ["shares-ada"]
-    entries = shared.call("steward", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    charged = {entry["body"]["job"]: entry["body"]["share"] for entry in entries if entry["kind"] == "charged"}
+    charged = {e["body"]["job"]: e["body"]["share"] for e in shared.entries(dataset) if e["kind"] == "charged"}
     for job, quoted in jobs:
-        receipt = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/receipt").json()
-        assert job["quote"]["share"] == quoted == charged[job["id"]] == receipt["receipt"]["share"]
-        assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+        receipt = shared.receipt(job["id"], "steward")["receipt"]
+        assert job["quote"]["share"] == quoted == charged[job["id"]] == receipt["share"]
     metrics = shared.call("auditor", "GET", "/metrics").text
     largest = next(line for line in metrics.splitlines() if line.startswith("purse_largest_share "))
     assert whole["share"] <= float(largest.split()[1]) <= 1
@@ -64,10 +54,9 @@ def test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole(shared: Servi
     allotted = shared.call("steward", "PUT", path, json={"share": 0.5, "mode": "reserved"})
     assert allotted.status_code == 200, allotted.text
     job, quoted = _run(shared, "analyst", dataset, 0.3)
-    receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    receipt = shared.receipt(job["id"])["receipt"]
     assert quoted > 0.0
-    assert "share" not in receipt["receipt"], "on what coordinate it is read depends on the charges of others"
-    assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    assert "share" not in receipt, "on what coordinate it is read depends on the charges of others"
 
 
 @pytest.mark.slow
@@ -83,20 +72,19 @@ def test_jobs_state_the_share_that_the_budget_states(shared: Service) -> None:
         "steward", "PATCH", f"/v1/datasets/{dataset}", json={"budget": {"epsilon": 8.0, "delta": 1e-6}}
     )
     assert raised.status_code == 200, raised.text
-    budget = _budget(shared, "steward", dataset)
+    budget = shared.budget(dataset)
     jobs = shared.call("steward", "GET", f"/v1/jobs?dataset={dataset}").json()["items"]
     assert {job["id"] for job in jobs} == {job["id"] for job in run}
     assert sum(job["share"] for job in jobs) == pytest.approx(budget["share"], rel=1e-9)
     assert all(job["share"] < job["quote"]["share"] for job in jobs), "the quote states the share of the smaller budget"
     of_ada = sum(job["share"] for job in jobs if job["analyst"] == "share-now-ada")
     assert {each["analyst"]: each["share"] for each in budget["analysts"]}["share-now-ada"] == pytest.approx(of_ada)
-    ledger = shared.call("steward", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    entries = sorted(map(Entry.from_json, ledger), key=lambda entry: entry.sequence)
+    entries = sorted(map(Entry.from_json, shared.entries(dataset)), key=lambda entry: entry.sequence)
     by_entry = offline.shares(entries, offline.verify_ledger(entries))
     by_job = {entry.body["job"]: by_entry[entry.sequence] for entry in entries if entry.sequence in by_entry}
     assert by_job == pytest.approx({job["id"]: job["share"] for job in jobs})
     own = shared.call("share-now-ada", "GET", f"/v1/jobs?dataset={dataset}").json()["items"]
-    assert sum(job["share"] for job in own) == pytest.approx(_budget(shared, "share-now-ada", dataset)["share"])
+    assert sum(job["share"] for job in own) == pytest.approx(shared.budget(dataset, "share-now-ada")["share"])
     assert [shared.call("share-now-ada", "GET", f"/v1/jobs/{job['id']}").json() for job in own] == own
 
 
@@ -122,6 +110,6 @@ def test_a_job_beyond_the_budget_has_no_share_and_the_largest_has_all(shared: Se
     assert (quotes[1.0]["fits"], quotes[1.0]["share"]) == (True, 1.0), "the empty ledger's one whole job"
     assert (quotes[5.0]["fits"], quotes[5.0]["share"]) == (False, None)
     _run(shared, "analyst", dataset, 1.0)
-    budget = _budget(shared, "analyst", dataset)
+    budget = shared.budget(dataset, "analyst")
     assert budget["share"] == 1.0
     assert [spend["share"] for spend in budget["analysts"]] == [1.0]

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from httpx import Response
+from joserfc.jwk import ECKey
 from pydantic import SecretStr, ValidationError
 
 from app.identity.code_flow import EXCHANGES_EACH
@@ -23,6 +24,7 @@ from tests.support.service import Service
 
 RETURN_ADDRESS = "https://purse.example/pages/sign-in/return"
 SECRET = "of the service alone"
+RETRY_SECONDS = 30.0  # a service looks at its provider no more often
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,9 @@ def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.Te
     clock.set_wall(idp.now)
     own = {"oidc_redirect": RETURN_ADDRESS, "oidc_client_secret": SecretStr(SECRET), "oidc_scopes": ("groups",)}
     with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **idp.settings(**own)) as started:
-        until(lambda: started.app.state.services.sign_on.provider._described)  # its first look, begun with the service
+        until(
+            lambda: visit(started, None, "/pages/sign-in/provider").status_code == 303
+        )  # its first look at the provider
         yield started
 
 
@@ -45,6 +49,18 @@ def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.Te
 def _as_before(idp: Provider) -> Iterator[None]:
     yield
     idp.person, idp.described, idp.status = {}, {}, 200
+
+
+def describe(service: Service, idp: Provider, **changes: Any) -> None:
+    """Change the provider's description, and let the service read it: a token names a key that is unknown."""
+    idp.described = changes
+    clock = service.database.clock
+    assert isinstance(clock, HeldClock)
+    clock.pass_(RETRY_SECONDS)
+    clock.set_wall(-RETRY_SECONDS)  # tokens stay valid
+    unknown = ECKey.generate_key("P-256", {"kid": f"unknown at {clock.ticks()}"})
+    headers = {"Authorization": f"Bearer {idp.token(key=unknown)}"}
+    assert service.client.get("/v1/datasets", headers=headers).status_code == 401
 
 
 def leave(service: Service) -> tuple[str, str]:
@@ -111,24 +127,21 @@ def test_a_provider_session_is_ended_at_the_provider(signed: Service) -> None:
     assert token.lstrip(":") not in answer.text
 
 
-def test_other_sessions_or_providers_without_a_sign_out_page_end_here(signed: Service) -> None:
+def test_other_sessions_or_providers_without_a_sign_out_page_end_here(signed: Service, idp: Provider) -> None:
     there, cookie = leave(signed)
     token = session_of(arrive(signed, signs_in(there), cookie))
     assert token is not None
-    watched = signed.app.state.services.sign_on.provider
-    description = watched._described
-    try:
-        for pasted, address in (
-            (token.lstrip(":"), description["end_session_endpoint"]),
-            (token, None),
-            (token, "http://idp"),
-        ):
-            watched._described = description | {"end_session_endpoint": address}
-            answer = visit(signed, pasted, "/pages/sign-out", "POST")
-            assert (answer.status_code, answer.headers["Location"]) == (303, "/pages/sign-in")
-            assert session_of(answer) == '""'
-    finally:
-        watched._described = description
+    changes: tuple[tuple[str, dict[str, Any]], ...] = (
+        (token.lstrip(":"), {}),
+        (token, {"end_session_endpoint": None}),
+        (token, {"end_session_endpoint": "http://idp"}),
+    )
+    for pasted, changed in changes:
+        describe(signed, idp, **changed)
+        answer = visit(signed, pasted, "/pages/sign-out", "POST")
+        assert (answer.status_code, answer.headers["Location"]) == (303, "/pages/sign-in")
+        assert session_of(answer) == '""'
+    describe(signed, idp)
 
 
 @pytest.mark.parametrize(
@@ -256,19 +269,15 @@ def test_simultaneous_code_exchanges_are_limited(signed: Service, idp: Provider)
     assert session_of(arrive(signed, signs_in(there), cookie)) is not None
 
 
-def test_tokens_work_without_the_provider(signed: Service) -> None:
+def test_tokens_work_without_the_provider(signed: Service, idp: Provider) -> None:
     """Addresses of the provider that are not secure are not followed, and tokens still work."""
-    watched = signed.app.state.services.sign_on.provider
-    description = watched._described
     page = visit(signed, None, "/pages/sign-in").text
     assert "/pages/sign-in/provider" in page
     assert 'name="token"' in page
-    try:
-        for address in ("http://idp.example/authorize", None, 5):
-            watched._described = description | {"authorization_endpoint": address, "token_endpoint": address}
-            assert visit(signed, None, "/pages/sign-in/provider").status_code == 503
-    finally:
-        watched._described = description
+    for address in ("http://idp.example/authorize", None, 5):
+        describe(signed, idp, authorization_endpoint=address, token_endpoint=address)
+        assert visit(signed, None, "/pages/sign-in/provider").status_code == 503
+    describe(signed, idp)
 
 
 def test_a_redirect_that_could_be_read_along_stops_the_start() -> None:

@@ -46,17 +46,6 @@ def test_a_kill_at_any_statement_of_a_step_changes_nothing(
     everything_ends(world)
 
 
-@pytest.mark.slow
-def test_a_kill_after_the_commit_is_heard_of_by_asking_again(tmp_path: Path) -> None:
-    """The answer was lost, not the job: the same key finds it, and nothing is charged twice."""
-    world = World.at(tmp_path / "home")
-    dataset = world.dataset()
-    world.submit(dataset, key="k")
-    again = world.submit(dataset, key="k")
-    assert world.kinds(dataset) == ["opened", "charged"]
-    assert again.state == "queued"
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
     prepare(Jobs, tmp_path_factory.mktemp("template") / "home")

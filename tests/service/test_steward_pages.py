@@ -139,7 +139,7 @@ def test_an_empty_number_of_an_outside_release_is_reported_at_its_field(shared: 
 def test_an_outside_release_is_charged(shared: Service, values: dict[str, str], event: dict[str, object]) -> None:
     dataset = shared.dataset()
     assert _manage(shared, dataset, "charges", label="census table", **values) == 303
-    [*_, entry] = shared.call("steward", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    [*_, entry] = shared.entries(dataset)
     assert entry["body"]["event"] == event
     assert _manage(shared, dataset, "charges", label="another", **{"event.type": values["event.type"]}) == 422
 

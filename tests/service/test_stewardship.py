@@ -36,11 +36,6 @@ def _submit(service: Service, dataset: str, epsilon: float = 0.5, to: str = "job
     return document
 
 
-def _entries(service: Service, dataset: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    return items
-
-
 @pytest.mark.slow
 def test_a_declaration_can_be_corrected_until_the_first_charge(service: Service) -> None:
     dataset = service.dataset()
@@ -51,11 +46,11 @@ def test_a_declaration_can_be_corrected_until_the_first_charge(service: Service)
         (1.0, 1e-7),
     ]
     assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").json() == now
-    entries = _entries(service, dataset)
+    entries = service.entries(dataset)
     assert [entry["kind"] for entry in entries] == ["opened", "renamed", "promised"]
     assert all(entry["body"]["by"] == "bootstrap" for entry in entries[1:])
     assert _amend(service, dataset, name="persons", budget={"epsilon": 1.0, "delta": 1e-7})[0] == 200  # as it is
-    assert len(_entries(service, dataset)) == 3
+    assert len(service.entries(dataset)) == 3
     assert _amend(service, service.dataset(), name="persons")[1]["code"] == "name_taken"
     assert service.finished(_submit(service, dataset)["id"])["state"] == "done"
 
@@ -98,7 +93,7 @@ def test_after_the_first_charge_a_budget_only_grows(service: Service) -> None:
     assert status == 200
     assert [promise["epsilon"] for promise in now["budget"]["promises"]] == [3.0, 6.0]
     assert _submit(service, dataset, 3.0)["state"] == "queued"
-    first, last = _entries(service, dataset)[0]["body"]["filter"], _entries(service, dataset)[4]["body"]["filter"]
+    first, last = service.entries(dataset)[0]["body"]["filter"], service.entries(dataset)[4]["body"]["filter"]
     fixed = ("kind", "orders", "weights", "slack")
     assert [first[name] for name in fixed] == [last[name] for name in fixed]
     tops = zip(first["thresholds"], last["thresholds"], strict=True)
@@ -115,7 +110,7 @@ def test_a_frozen_dataset_spends_nothing_until_it_is_unfrozen(service: Service) 
         assert _submit(service, dataset, to="quotes")["fits"] is False
     assert _amend(service, first, frozen=True)[0] == 200  # as it is
     assert _amend(service, second, frozen=False)[1]["budget"]["frozen"] is False
-    assert [entry["kind"] for entry in _entries(service, first)[2:]] == ["frozen", "unfrozen"]
+    assert [entry["kind"] for entry in service.entries(first)[2:]] == ["frozen", "unfrozen"]
     assert service.finished(_submit(service, first)["id"])["state"] == "done"
 
 
@@ -147,10 +142,10 @@ def test_a_dataset_without_charges_is_withdrawn_and_may_be_registered_again(serv
     assert service.call("steward", "GET", "/v1/datasets").json()["items"] == []
     assert _erase(service, dataset)[0] == _amend(service, dataset, frozen=True)[0] == 404
     assert _submit(service, dataset)["code"] == "not_found"
-    assert [entry["kind"] for entry in _entries(service, dataset)] == ["opened", "withdrawn"]
+    assert [entry["kind"] for entry in service.entries(dataset)] == ["opened", "withdrawn"]
     again = service.upload(spec | {"budget": {"epsilon": 1.0, "delta": 1e-6}})  # the family's name is free too
     assert again.status_code == 201
-    assert _entries(service, again.json()["id"])[0]["kind"] == "opened"
+    assert service.entries(again.json()["id"])[0]["kind"] == "opened"
 
 
 @pytest.mark.slow
@@ -168,7 +163,7 @@ def test_deleted_values_leave_ledger_and_receipts(service: Service) -> None:
     assert service.upload(SPEC | {"name": "again"}).json()["code"] == "duplicate_dataset"
     assert service.upload(SPEC, people(99)).json()["code"] == "name_taken"
     assert _erase(service, dataset)[1]["data"] == "deleted"  # as it is
-    assert [entry["kind"] for entry in _entries(service, dataset)][-1] == "deleted"
+    assert [entry["kind"] for entry in service.entries(dataset)][-1] == "deleted"
     audit.refuse_unsound(service.database)
     assert values.verify(service.database, service.home) == {}
 

@@ -53,15 +53,11 @@ def body(dataset: str, **changes: Any) -> dict[str, Any]:
     return {"dataset": dataset, "target": "stay", "terms": TERMS, "privacy": {"epsilon": 8.0}} | changes
 
 
-def released(service: Service, request: dict[str, Any], path: str = "/v1/jobs") -> dict[str, Any]:
+def released(service: Service, request: dict[str, Any], path: str = "jobs") -> dict[str, Any]:
     """Return the model document of a request, whose receipt is valid."""
-    answer = service.call("analyst", "POST", path, json=request)
-    assert answer.status_code == 202, answer.text
-    job = service.finished(answer.json()["id"])
-    assert (job["state"], job["error"]) == ("done", None)
-    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
-    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
-    document: dict[str, Any] = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    job = service.done(request, path)["id"]
+    service.receipt(job)
+    document: dict[str, Any] = service.read(f"jobs/{job}/model")
     return document
 
 
@@ -95,16 +91,13 @@ def test_each_kind_of_job_takes_terms(shared: Service, hospital: str, changes: d
     model = Model.model_validate(document)
     assert [column.name for column in model.row_columns] == (["age", "sex", "ward"][: 2 if "terms" in changes else 3])
     assert len(model.predict([{"age": 60, "sex": "F", "ward": "C"}])) == 1
-    evaluation = {"privacy": {"epsilon": 1.0}}
-    answer = shared.call("analyst", "POST", f"/v1/models/{document['job']}/evaluations", json=evaluation)
-    assert answer.status_code == 202, answer.text
-    assert shared.finished(answer.json()["id"])["state"] == "done"
+    shared.done({"privacy": {"epsilon": 1.0}}, f"models/{document['job']}/evaluations")
 
 
 @pytest.mark.slow
 def test_a_tuning_and_a_forecast_take_terms(shared: Service, hospital: str) -> None:
     tuning = body(hospital, target="again", candidates=[{}, {"method": {"name": "dp_gd"}}])
-    assert len(released(shared, tuning, "/v1/tunings")["features"]) == len(TERMS)
+    assert len(released(shared, tuning, "tunings")["features"]) == len(TERMS)
     forecast = shared.call("analyst", "POST", "/v1/forecasts", json=body(hospital, privacy={"epsilons": [1.0]}))
     assert forecast.status_code == 200, forecast.text
 

@@ -112,6 +112,40 @@ class Service:
         assert response.status_code == 201, response.text
         return str(response.json()["id"])
 
+    def read(self, path: str, role: str = "analyst") -> Any:
+        """Return the document at an address below `/v1`."""
+        return self.call(role, "GET", f"/v1/{path}").json()
+
+    def budget(self, dataset: str, role: str = "steward") -> dict[str, Any]:
+        """Return the budget of a dataset."""
+        budget: dict[str, Any] = self.read(f"datasets/{dataset}/budget", role)
+        return budget
+
+    def entries(self, dataset: str) -> list[dict[str, Any]]:
+        """Return the entries of a dataset's ledger."""
+        entries: list[dict[str, Any]] = self.read(f"datasets/{dataset}/ledger", "auditor")["items"]
+        return entries
+
+    def submitted(self, body: dict[str, Any], path: str = "jobs", role: str = "analyst") -> dict[str, Any]:
+        """Submit a request that is accepted, and return its job."""
+        response = self.call(role, "POST", f"/v1/{path}", json=body)
+        assert response.status_code == 202, response.text
+        job: dict[str, Any] = response.json()
+        return job
+
+    def done(self, body: dict[str, Any], path: str = "jobs", role: str = "analyst") -> dict[str, Any]:
+        """Submit a request, and return its job when it has succeeded."""
+        job = self.finished(self.submitted(body, path, role)["id"])
+        assert (job["state"], job["error"]) == ("done", None)
+        return job
+
+    def receipt(self, job_id: str, role: str = "analyst") -> dict[str, Any]:
+        """Return the signed receipt of a job, which the server verifies."""
+        document: dict[str, Any] = self.read(f"jobs/{job_id}/receipt", role)
+        report = self.call(None, "POST", "/v1/receipts/verify", json=document).json()
+        assert report["valid"], report
+        return document
+
     def durable(self, dataset: str) -> tuple[list[Any], list[bytes], list[str]]:
         """Return all durable state: rows of all tables except heartbeats, answers of budget and ledger, and folders."""
         lasting = [table for table in metadata.sorted_tables if table is not holders]

@@ -25,9 +25,8 @@ from app.worker.dispatcher import Dispatcher
 from purse import Model
 from purse.wire.datasets import DatasetSpec
 from solvers.domains import Domain, L1Ball, L2Ball, LinfBall, Simplex
-from solvers.errors import SolverError
 from solvers.losses import Logistic, Loss, Softmax
-from solvers.methods import DpGd, Method, NoisyMirrorDescent, Run
+from solvers.methods import DpGd, Run
 from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
@@ -79,17 +78,6 @@ def _spec(fields: dict[str, Any], problem: Problem, run: Run) -> JobSpec:
     return JobSpec(design=_design(fields), problem=problem, method=run, release_plan=release)
 
 
-def _job(method: Method) -> JobSpec:
-    """Return a job of this method, for the first problem that the method accepts."""
-    for request, delta in itertools.product(REQUESTS, (1e-6, 0.0)):
-        for problem in _problems(request):
-            try:
-                return _spec(request, problem, method.resolve(problem, Privacy(0.7, delta)))
-            except SolverError:
-                continue
-    raise AssertionError("the method accepts none of the problems")
-
-
 def _assert_restored(spec: JobSpec) -> None:
     text = spec.to_json()
     read = JobSpec.model_validate_json(text)
@@ -103,15 +91,6 @@ def test_every_design_and_problem_is_restored_from_its_json(fields: dict[str, An
     assert len(problems) >= (len(DOMAINS) - 1) * len(REGULARIZERS)
     for problem in problems:
         _assert_restored(_spec(fields, problem, RUN))
-
-
-METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: str(method.name))
-def test_every_run_is_restored_from_its_json(method: Method) -> None:
-    _assert_restored(_job(method))
 
 
 def _places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:

@@ -329,10 +329,13 @@ class TestRefusals:
             assert word.lower() in text.lower()
 
     def test_gaussian_noise_under_a_pure_filter(self) -> None:
-        method = {"name": "output_perturbation", "noise": "gaussian"}
-        code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method=method)
-        assert code == "method_filter_mismatch"
-        assert "laplace" in text
+        methods = (
+            ({"name": "output_perturbation", "noise": "gaussian"}, "laplace"),
+            ({"name": "dp_gd"}, "Gaussian noise"),
+        )
+        for method, advice in methods:
+            code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method=method)
+            assert (code, advice in text) == ("method_filter_mismatch", True)
 
     def test_four_coefficients_are_too_many_for_a_grid(self) -> None:
         """The reason names the limit, under a pure budget as under any other."""

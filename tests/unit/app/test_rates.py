@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,32 +66,30 @@ def test_tables_do_not_grow() -> None:
     assert [table.get(str(number)) for number in range(5)] == [0, None, None, 3, 4]
 
 
-def test_the_simultaneous_requests_of_one_caller_are_limited() -> None:
+@pytest.mark.anyio
+async def test_the_simultaneous_requests_of_one_caller_are_limited() -> None:
     statuses: list[tuple[str, int]] = []
 
-    async def main() -> None:
-        release = asyncio.Event()
+    release = asyncio.Event()
 
-        async def slow(_scope: Scope, _receive: Receive, send: Send) -> None:
-            await release.wait()
-            await send({"type": "http.response.start", "status": 200, "headers": []})
+    async def slow(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
 
-        limited = Limited(slow, Settings(max_requests=2))
+    limited = Limited(slow, Settings(max_requests=2))
 
-        async def ask(host: str) -> None:
-            async def send(message: Any) -> None:
-                if message["type"] == "http.response.start":
-                    statuses.append((host, message["status"]))
+    async def ask(host: str) -> None:
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append((host, message["status"]))
 
-            scope = {"type": "http", "path": "/", "headers": [], "client": (host, 1)}
-            await limited(scope, asyncio.sleep, send)  # type: ignore[arg-type]
+        scope = {"type": "http", "path": "/", "headers": [], "client": (host, 1)}
+        await limited(scope, asyncio.sleep, send)  # type: ignore[arg-type]
 
-        asking = [asyncio.create_task(ask(host)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "::1")]
-        await asyncio.sleep(0.01)
-        assert statuses == [("2001:db8::3", 429)], "a network of addresses counts as one caller"
-        release.set()
-        await asyncio.gather(*asking)
-        await ask("2001:db8::3")
-
-    asyncio.run(main())
+    asking = [asyncio.create_task(ask(host)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "::1")]
+    await asyncio.sleep(0.01)
+    assert statuses == [("2001:db8::3", 429)], "a network of addresses counts as one caller"
+    release.set()
+    await asyncio.gather(*asking)
+    await ask("2001:db8::3")
     assert sorted(status for _, status in statuses) == [200, 200, 200, 200, 429]

@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from app.http.turns import Turns
+
+pytestmark = pytest.mark.anyio
 
 
 async def _settled() -> None:
@@ -34,57 +38,48 @@ class Work:
             await end.wait()
 
 
-def test_a_caller_with_one_request_waits_for_one_turn_of_another_only() -> None:
-    async def main() -> None:
-        work = Work(slots=1, each=1)
-        tasks = [work.begin("greedy") for _ in range(10)]
-        await _settled()
-        await work.end_one()
-        tasks.append(work.begin("modest"))
-        await _settled()
-        await work.end_one()
-        assert work.ran == ["greedy", "greedy", "modest"]
-        tasks.append(work.begin("modest"))
-        await _settled()
-        await work.end_one()
-        await work.end_one()
-        assert work.ran[3:] == ["greedy", "modest"], "in turns"
-        for task in tasks:
-            task.cancel()
-
-    asyncio.run(main())
+async def test_a_caller_with_one_request_waits_for_one_turn_of_another_only() -> None:
+    work = Work(slots=1, each=1)
+    tasks = [work.begin("greedy") for _ in range(10)]
+    await _settled()
+    await work.end_one()
+    tasks.append(work.begin("modest"))
+    await _settled()
+    await work.end_one()
+    assert work.ran == ["greedy", "greedy", "modest"]
+    tasks.append(work.begin("modest"))
+    await _settled()
+    await work.end_one()
+    await work.end_one()
+    assert work.ran[3:] == ["greedy", "modest"], "in turns"
+    for task in tasks:
+        task.cancel()
 
 
-def test_a_caller_at_its_limit_leaves_a_slot_free_for_another() -> None:
-    async def main() -> None:
-        work = Work(slots=2, each=1)
-        tasks = [work.begin("greedy") for _ in range(10)]
-        await _settled()
-        assert work.ran == ["greedy"]
-        tasks.append(work.begin("modest"))
-        await _settled()
-        assert work.ran == ["greedy", "modest"]
-        for task in tasks:
-            task.cancel()
-
-    asyncio.run(main())
+async def test_a_caller_at_its_limit_leaves_a_slot_free_for_another() -> None:
+    work = Work(slots=2, each=1)
+    tasks = [work.begin("greedy") for _ in range(10)]
+    await _settled()
+    assert work.ran == ["greedy"]
+    tasks.append(work.begin("modest"))
+    await _settled()
+    assert work.ran == ["greedy", "modest"]
+    for task in tasks:
+        task.cancel()
 
 
-def test_a_cancelled_caller_frees_its_slot_or_its_place_in_the_queue() -> None:
-    async def main() -> None:
-        work = Work(slots=1, each=1)
-        first, second, third = (work.begin("ada") for _ in range(3))
-        await _settled()
-        second.cancel()
-        await _settled()
-        first.cancel()
-        await _settled()
-        assert work.ran == ["ada", "ada"]
-        third.cancel()
-        await _settled()
-        last = work.begin("eve")
-        await _settled()
-        assert work.ran[-1] == "eve"
-        last.cancel()
-
-    asyncio.run(main())
+async def test_a_cancelled_caller_frees_its_slot_or_its_place_in_the_queue() -> None:
+    work = Work(slots=1, each=1)
+    first, second, third = (work.begin("ada") for _ in range(3))
+    await _settled()
+    second.cancel()
+    await _settled()
+    first.cancel()
+    await _settled()
+    assert work.ran == ["ada", "ada"]
+    third.cancel()
+    await _settled()
+    last = work.begin("eve")
+    await _settled()
+    assert work.ran[-1] == "eve"
+    last.cancel()

@@ -6,12 +6,15 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from app.http.asgi import ASGIApp, Receive, Scope, Send
 from app.http.rates import CALLER, Limited
 from app.http.turns import Turns
 from app.http.work import BYTES_EACH, SECONDS_EACH, Account, charged_to, in_turn, in_turns
 from app.settings import Settings
 
+pytestmark = pytest.mark.anyio
 QUOTA = 50 * 10  # of an address, with the default settings
 WHERE: Scope = {"type": "http", "path": "/", "headers": [], "client": ("192.0.2.7", 1)}
 
@@ -53,24 +56,18 @@ def test_a_request_is_charged_its_cost_and_at_least_one() -> None:
     assert abs(sum(charged) - 2.9) < 1e-9
 
 
-def test_the_rate_of_a_caller_pays_for_processor_time() -> None:
-    async def main() -> None:
-        limited = Limited(_answering(10, pieces=20), Settings(), clock=lambda: 0.0)
-        assert await _remaining(limited) <= QUOTA - 20, "the same response states it"
-
-    asyncio.run(main())
+async def test_the_rate_of_a_caller_pays_for_processor_time() -> None:
+    limited = Limited(_answering(10, pieces=20), Settings(), clock=lambda: 0.0)
+    assert await _remaining(limited) <= QUOTA - 20, "the same response states it"
 
 
-def test_the_rate_of_a_caller_pays_for_the_bytes_of_an_answer() -> None:
-    async def main() -> None:
-        limited = Limited(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
-        await _remaining(limited)
-        assert await _remaining(limited) <= QUOTA - 30
-
-    asyncio.run(main())
+async def test_the_rate_of_a_caller_pays_for_the_bytes_of_an_answer() -> None:
+    limited = Limited(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
+    await _remaining(limited)
+    assert await _remaining(limited) <= QUOTA - 30
 
 
-def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
+async def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
     """The first request with a valid token is admitted for its address, and its cost may depend on records."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,50 +78,41 @@ def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
     async def ignore(_message: Any) -> None:
         pass
 
-    async def main() -> None:
-        limited = Limited(app, Settings(), clock=lambda: 0.0)
-        ada: Scope = {**WHERE, "headers": [(b"authorization", b"Bearer ada")]}
-        await limited({**ada, "path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
-        assert await _remaining(limited) == QUOTA - 2
-        quota = Settings().caller_rate * 10
-        assert await _remaining(limited, ada) <= quota - 30
-
-    asyncio.run(main())
+    limited = Limited(app, Settings(), clock=lambda: 0.0)
+    ada: Scope = {**WHERE, "headers": [(b"authorization", b"Bearer ada")]}
+    await limited({**ada, "path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
+    assert await _remaining(limited) == QUOTA - 2
+    quota = Settings().caller_rate * 10
+    assert await _remaining(limited, ada) <= quota - 30
 
 
-def test_a_cancelled_caller_keeps_its_slot_until_its_thread_ends() -> None:
-    async def main() -> None:
-        began, end, turns = threading.Event(), threading.Event(), Turns(1, 1)
+async def test_a_cancelled_caller_keeps_its_slot_until_its_thread_ends() -> None:
+    began, end, turns = threading.Event(), threading.Event(), Turns(1, 1)
 
-        def hold() -> None:
-            began.set()
-            end.wait()
+    def hold() -> None:
+        began.set()
+        end.wait()
 
-        with charged_to(Account("ada", turns, lambda _: None)):
-            first = asyncio.create_task(in_turn(hold))
-            await asyncio.to_thread(began.wait)
-            first.cancel()
-            second = asyncio.create_task(in_turn(lambda: "done"))
-            await asyncio.sleep(0.05)
-            assert first.cancelled()
-            assert not second.done()
-            end.set()
-            assert await second == "done"
-
-    asyncio.run(main())
+    with charged_to(Account("ada", turns, lambda _: None)):
+        first = asyncio.create_task(in_turn(hold))
+        await asyncio.to_thread(began.wait)
+        first.cancel()
+        second = asyncio.create_task(in_turn(lambda: "done"))
+        await asyncio.sleep(0.05)
+        assert first.cancelled()
+        assert not second.done()
+        end.set()
+        assert await second == "done"
 
 
-def test_each_piece_of_a_stream_is_made_in_a_turn_and_charged() -> None:
-    async def main() -> None:
-        charged: list[float] = []
+async def test_each_piece_of_a_stream_is_made_in_a_turn_and_charged() -> None:
+    charged: list[float] = []
 
-        def pieces() -> Iterator[bytes]:
-            for piece in (b"a", b"b"):
-                _busy(2)
-                yield piece
+    def pieces() -> Iterator[bytes]:
+        for piece in (b"a", b"b"):
+            _busy(2)
+            yield piece
 
-        with charged_to(Account("ada", Turns(1, 1), charged.append)):
-            assert [piece async for piece in in_turns(pieces())] == [b"a", b"b"]
-        assert sum(charged) >= 3
-
-    asyncio.run(main())
+    with charged_to(Account("ada", Turns(1, 1), charged.append)):
+        assert [piece async for piece in in_turns(pieces())] == [b"a", b"b"]
+    assert sum(charged) >= 3

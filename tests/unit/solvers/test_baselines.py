@@ -13,7 +13,6 @@ from accounting.calibration import calibrate
 from accounting.mechanisms import ObjectivePerturbation
 from accounting.noise import Noise
 from accounting.plan import Plan
-from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import methods, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
@@ -69,10 +68,6 @@ class TestObjectivePerturbation:
         release = calibrate((Query("m", 1, ObjectivePerturbation(0.25 / 2000)),), PRIVACY)
         assert release.plan.queries[0].noise_multiplier == pytest.approx(9.34, rel=0.01)
         assert release.accountant == "rdp"
-
-    def test_plans_survive_their_documents(self) -> None:
-        quoted = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).release.plan
-        assert plan_from_json(plan_to_json(quoted)) == quoted
 
     @pytest.mark.slow
     def test_the_solver_ends_within_its_radius_whatever_the_data(self) -> None:
