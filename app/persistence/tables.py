@@ -89,6 +89,7 @@ datasets = sa.Table(
     sa.Index("ix_datasets_content", "content_sha256"),
     sa.Index("ix_datasets_ledger", "ledger_id"),
     sa.Index("ix_datasets_holdout", "holdout_of"),
+    sa.Index("ix_datasets_created", "created_at", "id"),
 )
 
 # An analyst without a grant cannot see that a dataset exists.

@@ -289,11 +289,3 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         session.run(command, output)
     assert Path("predictions.csv").read_text().count("\n") == 3
     assert Path("purse-data").is_dir()
-
-
-def test_a_file_with_another_format_than_its_name_is_refused(people: Path, fit: Fit) -> None:
-    schema = people.parent / "schema.json"
-    people.write_bytes(b"age,sex,income\n1,f\n")
-    code, out, err = fit("--epsilon", "1", "--schema", str(schema))
-    assert (code, out) == (1, "")
-    assert "Line 2" in err

@@ -1,9 +1,12 @@
 """Every list is a page: newest first, by a cursor, of what suits all that is asked; and nothing secret decides it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from app.datasets import store as datasets
 from app.http.lists import Paging
 from app.jobs import attempts, store
 from app.jobs import service as jobs
@@ -164,3 +167,20 @@ def test_every_list_of_jobs_uses_an_index(shared: Service, filters: Filters, ind
     jobs_read = [step for step in plan if " jobs" in step]
     assert jobs_read, plan
     assert all(index in step for step in jobs_read), plan
+
+
+def test_the_list_of_datasets_is_read_in_the_order_of_an_index(tmp_path: Path) -> None:
+    """Otherwise a page of a service with many datasets would sort all of them."""
+    world, queries = World.at(tmp_path / "home"), list[tuple[str, Any]]()
+    with world.database.read() as connection:
+
+        @sa.event.listens_for(connection, "before_cursor_execute")
+        def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
+            queries.append((statement, parameters))
+
+        datasets.page(connection, world.steward, Paging(), datasets.NO_FILTERS)
+        statement, values = queries[0]
+        plan = [row[-1] for row in connection.exec_driver_sql(f"explain query plan {statement}", values)]
+    assert plan[0] == "SCAN datasets USING INDEX ix_datasets_created"
+    assert not any("TEMP B-TREE" in step for step in plan)
+    world.database.close()

@@ -1,4 +1,7 @@
-"""Sessions: budget that is reserved for answers computed elsewhere, and the requests that record them."""
+"""Sessions: budget that is reserved for answers computed elsewhere, and the requests that record them.
+
+The list of datasets gets an index too.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +11,7 @@ down_revision = "0201"
 
 
 def upgrade() -> None:
-    """Create the tables `sessions` and `session_steps`, and the index of ends of sessions; delete empty sums."""
+    """Create the tables `sessions` and `session_steps` and two indexes; delete empty sums."""
     op.execute("delete from analyst_spend where charges = 0")  # the currency of the ledger may have changed since
     is_settled = sa.text("kind = 'settled'")
     op.create_index(
@@ -18,6 +21,7 @@ def upgrade() -> None:
         sqlite_where=is_settled,
         postgresql_where=is_settled,
     )
+    op.create_index("ix_datasets_created", "datasets", ["created_at", "id"])
     op.create_table(
         "sessions",
         sa.Column("id", sa.String(64), nullable=False),
