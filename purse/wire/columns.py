@@ -79,6 +79,11 @@ class NumberColumn(Wire):
         return self.source or self.name
 
     @property
+    def code_count(self) -> int:
+        """The number of coefficients: 1."""
+        return 1
+
+    @property
     def coding(self) -> tuple[float, float] | None:
         """The pair (origin, scale), with a default scale; None without an origin."""
         if self.origin is None:
@@ -179,6 +184,16 @@ class CategoryColumn(Wire):
     def of(self) -> str:
         """The column's name in the file."""
         return self.source or self.name
+
+    @property
+    def code_count(self) -> int:
+        """The number of codes, and so of coefficients: one for each category, and one for "other"."""
+        return len(self.categories) + 1
+
+    @property
+    def default_code(self) -> int:
+        """The code of missing and undeclared values."""
+        return len(self.categories) if self.default is None else self.categories.index(self.default)
 
     @property
     def levels(self) -> list[str]:
