@@ -23,7 +23,7 @@ from app.http import handlers
 from app.http.errors import ApiError
 from app.http.guards import Guarded
 from app.http.middleware import Observed
-from app.http.protocol import Limits
+from app.http.protocol import ConnectionLimits
 from app.http.rates import Limited
 from app.http.routing import routes
 from app.http.server import configured
@@ -137,7 +137,7 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     application = create_app(settings, calculators=calculators)
     config = configured(
         application,
-        Limits(connections=settings.max_connections),
+        ConnectionLimits(connections=settings.max_connections),
         settings.trusted_proxies,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         host=settings.host,

@@ -152,7 +152,7 @@ class ForecastRequest(JobRequest):
     the work limit."""
     twin: TwinNumber = 0
     wanted: Annotated[float | None, Field(gt=0, lt=1)] = None
-    """Target score: accuracy, or r2 for a number. The response gives the smallest epsilon for it."""
+    """Target score: accuracy, or r2 for a number. The forecast states the smallest epsilon that reaches it."""
 
     @property
     def epsilons(self) -> tuple[float, ...]:

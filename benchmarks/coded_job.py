@@ -10,7 +10,7 @@ import numpy as np
 
 from accounting.privacy import Privacy
 from app.sources.design import Design, load
-from app.sources.matrix import CodedWriter, checksum, code_count, write_meta
+from app.sources.matrix import CodedWriter, checksum, write_meta
 from app.sources.singles import ends
 from app.wire import JobPrivacy, JobRequest
 from benchmarks.served import anonymous_bytes
@@ -36,7 +36,7 @@ def stored(folder: Path, n: int, widths: tuple[int, ...]) -> list[Column]:
         for j, width in enumerate((*widths, 3))
     ]
     rng = np.random.default_rng(1)
-    with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:
+    with CodedWriter(folder, [column.code_count for column in columns], ends(columns)) as writer:
         for start in range(0, n, _ROWS):
             block = rng.uniform(-1, 1, (min(_ROWS, n - start), len(columns)))
             for j, column in enumerate(columns):

@@ -56,7 +56,7 @@ def fits(repeats: int) -> None:
     if not PYTHON.exists():
         print("fit: run `make peers`, which installs scikit-learn")
         return
-    seconds: dict[str, list[Seconds]] = {"scikit-learn": [], "purse fit, the file's first": [], "purse fit, again": []}
+    seconds: dict[str, list[Seconds]] = {"scikit-learn": [], "purse fit, first of the file": [], "purse fit, again": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file, schema = folder / "adult.csv", folder / "schema.json"
@@ -70,12 +70,13 @@ def fits(repeats: int) -> None:
                 elapsed = _timed(command)
                 times += [elapsed] if turn else []
     reference = [statistics.median(times) for times in zip(*seconds["scikit-learn"], strict=True)]
-    print(f"a fit of Adult, 32,561 rows of CSV, imports and all; medians of {repeats} (load {os.getloadavg()[0]:.1f})")
+    load = f"load {os.getloadavg()[0]:.1f}"
+    print(f"one fit of Adult, 32,561 rows of CSV, from start to exit; medians of {repeats} processes ({load})")
     for label, times in seconds.items():
         cpu, clock = (statistics.median(column) for column in zip(*times, strict=True))
         print(
-            f"  {label:28s} {cpu:5.2f} CPU s = {cpu / reference[0]:.2f} of scikit-learn's; "
-            f"{clock:5.2f} s by the clock = {clock / reference[1]:.2f}"
+            f"  {label:28s} {cpu:5.2f} CPU s ({cpu / reference[0]:.2f} times scikit-learn's), "
+            f"{clock:5.2f} s by the clock ({clock / reference[1]:.2f} times)"
         )
 
 
@@ -102,12 +103,9 @@ def smallest() -> None:
         by_job, by_client = zip(*(job() for _ in range(_JOBS)), strict=True)
         used = (cpu_seconds(server) - before - idle * (time.monotonic() - start)) / _JOBS
     load = f"load {os.getloadavg()[0]:.1f}"
-    print(f"the smallest job, {_JOBS} in turn ({load}): {used:.3f} CPU s of server and workers each;")
-    for label, times in (("told", by_job), ("heard of by the client", by_client)):
-        print(
-            f"  {label} after {min(times):.2f} s at the least, {statistics.median(times):.2f} in the median, "
-            f"{max(times):.2f} at the most"
-        )
+    print(f"the smallest job, {_JOBS} in turn ({load}): {used:.3f} CPU s of server and workers each")
+    for label, times in (("submission to end, on the server", by_job), ("call to result, in the client", by_client)):
+        print(f"  {label:32s} {statistics.median(times):.2f} s in the median, {min(times):.2f} to {max(times):.2f}")
 
 
 def _timed(command: list[str]) -> Seconds:

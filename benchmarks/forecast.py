@@ -19,7 +19,7 @@ from app.demo import data
 from app.quotes.forecasts import forecast_locally, read_sample
 from app.results import profiles
 from app.settings import Settings
-from app.sources.design import Design, Table
+from app.sources.design import Design, StatisticDesign
 from app.sources.spec import JobSpec
 from app.sources.twins import Law, Sample, Twin, profiled
 from app.wire import ForecastRequest
@@ -120,7 +120,7 @@ def truth_of(case: Case, seeds: int, epsilons: Sequence[float] = EPSILONS) -> tu
 
 def profile_of(spec: DatasetSpec, rows: Sample) -> tuple[Law, ...]:
     """Return the laws of the columns by a profile of the rows that is released once."""
-    table = Table.of(spec)
+    table = StatisticDesign.of(spec)
     problem = Problem(Squared(), n=len(rows.rows), d=table.d, row_norm=table.row_norm, columns=table.columns)
     quote = plan(Profile(), problem, Privacy(PRICE, DELTA))
     X = {column.name: rows.rows[:, j] for j, column in enumerate(spec.columns)}

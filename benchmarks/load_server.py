@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from app.http.protocol import Limits
+from app.http.protocol import ConnectionLimits
 from app.http.server import configured
 from app.main import create_app
 from app.operations import logs
@@ -104,7 +104,7 @@ def _part(frame: FrameType) -> str:
 if __name__ == "__main__":
     settings = Settings()
     logs.install(settings.log_level, settings.log_format)
-    limits = Limits(connections=settings.max_connections)
+    limits = ConnectionLimits(connections=settings.max_connections)
     application = create_app(settings, engine=NoEngine())
     Profile().start()
     uvicorn.Server(configured(application, limits, host=settings.host, port=settings.port)).run()

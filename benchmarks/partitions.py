@@ -24,7 +24,7 @@ import numpy as np
 from accounting.privacy import Privacy
 from app.settings import Settings
 from app.sources.design import Design
-from app.sources.matrix import CODES, NUMBERS, CodedWriter, code_count
+from app.sources.matrix import CODES, NUMBERS, CodedWriter
 from app.sources.partitions import Manifest, Partition, Storage, prepared
 from app.sources.singles import ends
 from app.sources.spec import JobSpec
@@ -79,7 +79,7 @@ def stored(home: Path, rows: int) -> Manifest:
     for number in range(-(-rows // GROUP)):
         folder, sums = home / "made", []
         folder.mkdir(exist_ok=True)
-        with CodedWriter(folder, [code_count(column) for column in COLUMNS], ends(COLUMNS)) as writer:
+        with CodedWriter(folder, [column.code_count for column in COLUMNS], ends(COLUMNS)) as writer:
             x = rng.uniform(-1, 1, (GROUP, 2))
             writer.append(np.column_stack((x, rng.integers(0, 3, GROUP), x[:, 0] > x[:, 1])).astype(float))
         for name in (NUMBERS, CODES):

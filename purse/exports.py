@@ -10,7 +10,7 @@ from purse.extras import needing
 from purse.onnx_graphs import Graph
 from purse.prediction import design, model_features, number_target, predicted_numbers, weights_of
 from purse.wire.columns import CategoryColumn, NumberColumn
-from purse.wire.models import Model, width
+from purse.wire.models import Model
 
 
 def to_sklearn(model: Model) -> Any:
@@ -62,7 +62,7 @@ def to_onnx(model: Model) -> bytes:
     graph = Graph()
     start, parts = 0, [graph.constant(intercepts[None, :])]
     for feature in model_features(model):
-        size = width(feature.column)
+        size = feature.column.code_count
         parts.append(graph.product(feature, weights[:, start : start + size]))
         start += size
     graph.link(model, graph.node("Sum", *parts))

@@ -10,7 +10,7 @@ from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire import models
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.files import PLAIN, Dialect
-from purse.wire.models import coefficient_terms, width
+from purse.wire.models import coefficient_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class Model(Tabular, models.Model):
         flags = iter(self.unsupported)
         result = dict[str, list[str]]()
         for column in self.features:
-            own = [next(flags) for _ in range(width(column))]
+            own = [next(flags) for _ in range(column.code_count)]
             if isinstance(column, CategoryColumn) and any(own):
                 names = zip(column.levels, own, strict=True)
                 result[column.name] = [name for name, is_unsupported in names if is_unsupported]

@@ -70,7 +70,7 @@ class Graph:
         """Add the entry of a table for the categories of a row."""
         flat = self.constant(np.array([[0]]))
         for column in parts.categories:
-            shifted = self.node("Mul", flat, self.constant(np.array(len(column.categories) + 1)))
+            shifted = self.node("Mul", flat, self.constant(np.array(column.code_count)))
             flat = self.node("Add", shifted, self._declared_category(column))
         return self.node("Gather", self.constant(table), flat, axis=0)
 
@@ -146,12 +146,10 @@ class Graph:
 
     def _declared_category(self, column: CategoryColumn) -> str:
         """Add the code of a declared category column, an integer."""
-        codes = {name: code for code, name in enumerate(column.categories)}
-        default = len(codes) if column.default is None else codes[column.default]
         lookup: dict[str, Any] = {
-            "keys_strings": list(codes),
-            "values_int64s": list(codes.values()),
-            "default_int64": default,
+            "keys_strings": column.categories,
+            "values_int64s": list(range(len(column.categories))),
+            "default_int64": column.default_code,
         }
         return self.node("LabelEncoder", column.name, domain="ai.onnx.ml", **lookup)
 

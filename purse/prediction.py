@@ -1,8 +1,10 @@
 """Predictions of a released model: link(intercept + sum of coefficient * encoded value), see `purse.wire.models`."""
 
+import csv
+import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -16,7 +18,7 @@ from purse.terms import Feature, features_of
 from purse.values import as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, SPACE, DatePart, Dialect
-from purse.wire.models import Model, width
+from purse.wire.models import Model
 
 
 class UnsupportedCategory(UserWarning):
@@ -104,7 +106,7 @@ def sums(
 def design(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:
     """Return the encoded values of rows, (n, p)."""
     codes, n = _encoded(model, rows, dialect)
-    matrix = np.zeros((n, sum(map(width, model.features))))
+    matrix = np.zeros((n, sum(column.code_count for column in model.features)))
     for column, code, start in zip(model.features, codes, _starts(model.features), strict=True):
         if isinstance(column, CategoryColumn):
             matrix[np.arange(n), start + code.astype(np.int64)] = 1.0
@@ -117,7 +119,7 @@ def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the coefficients (K, p) and the intercepts (K,), one row for each margin."""
     coefficients = np.atleast_2d(model.coefficients)
     intercepts = np.atleast_1d(model.intercept)
-    if coefficients.shape != (len(intercepts), sum(map(width, model.features))):
+    if coefficients.shape != (len(intercepts), sum(column.code_count for column in model.features)):
         raise ValueError(
             "The coefficients do not match the features and intercepts in number. Download the model again."
         )
@@ -169,7 +171,7 @@ def affected_columns(
 
 def _starts(features: Sequence[Column]) -> list[int]:
     """Return the index of each column's first coefficient."""
-    return [*accumulate(map(width, features), initial=0)][:-1]
+    return [*accumulate((column.code_count for column in features), initial=0)][:-1]
 
 
 def _feature_values(model: Model, rows: Rows) -> tuple[dict[str, list[object]], int]:
@@ -199,6 +201,15 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
     if model.classes is None or len(model.classes) != margins.shape[1]:
         raise ValueError("A model with link softmax must have one row of coefficients for each of its classes.")
     return softmax(margins)
+
+
+def as_csv(classes: Sequence[str] | None, predictions: Iterable[Any]) -> str:
+    """Return predictions as CSV with one column, or with one for each of these classes."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(classes or ["prediction"])
+    writer.writerows(row if classes else [row] for row in predictions)
+    return file.getvalue()
 
 
 def softmax(margins: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -240,7 +251,7 @@ def _category_indices(
     A value without such a text counts as the column's default, also if its own class raises when it is read.
     """
     codes = {category: code for code, category in enumerate(column.categories)}
-    default = len(codes) if column.default is None else codes[column.default]
+    default = column.default_code
 
     def index(value: object) -> int:
         try:

@@ -174,7 +174,7 @@ def _check_size(columns: Mapping[str, Column], terms: Sequence[Term]) -> None:
     count = 0
     for term in terms:
         used = [columns[factor.column] for factor in term.factors]
-        sizes = [len(column.categories) + 1 for column in used if isinstance(column, CategoryColumn)]
+        sizes = [column.code_count for column in used if isinstance(column, CategoryColumn)]
         if not _is_column(term):
             count += math.prod(sizes)
     if count > MAX_CATEGORIES:

@@ -24,7 +24,7 @@ _MESSAGES: Final = {
     "model_attributes_type": "must be an object with named fields",
     "dataclass_type": "must be an object with named fields",
     "union_tag_not_found": "must be an object with the field {discriminator}",
-    "union_tag_invalid": "must have one of these values in {discriminator}: {expected_tags}",
+    "union_tag_invalid": "`{discriminator}` must be one of: {expected_tags}",
     "literal_error": "must be {expected}",
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",

@@ -36,7 +36,7 @@ AS_DECLARED = Declared()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkLimits:
     """Upper limits of a plan: expected per-row gradients, private answers, and coordinates of their noise.
 
     `is_apart` states that the records are on several machines, so that "auto" chooses no method that needs one.
@@ -125,7 +125,7 @@ def plan(
     privacy: Privacy,
     *,
     currency: Currency = "renyi",
-    limits: Limits = Limits(),
+    limits: WorkLimits = WorkLimits(),
     preparation: AskedPreparation | None = None,
     slope_limit: float | None = None,
 ) -> Quote:

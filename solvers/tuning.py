@@ -21,18 +21,18 @@ from solvers.data_access.scores import ScoreOracle
 from solvers.data_access.with_moments import split
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, Limits, Quote, ReleasedMeans
+from solvers.solve import AS_DECLARED, Quote, ReleasedMeans, WorkLimits
 from solvers.solve import plan as plan_one
 from solvers.solve import run as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
 
-_NO_LIMITS = Limits()
+_NO_LIMITS = WorkLimits()
 _SCORE_SHARE = 0.1  # of a run's mu^2
 _ROUNDED_DOWN = 1 - 1e-9  # covers the rounding of a sum of squares and of two roots
 _UNKNOWN = "No bound is proven for the best of several runs."
 
 
-def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: Limits = _NO_LIMITS) -> Quote:
+def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLimits = _NO_LIMITS) -> Quote:
     """Return the quote of a tuning, without data.
 
     The choice is calibrated first, and each run is planned for its mu.

@@ -67,7 +67,7 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the Renyi curve for any number of rows, the first profile, and a pair over the second."""
         curves = self.curves_for_any_rows(noise_multiplier, relation)
-        profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
+        profile = LossProfile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
         own = MinimizerProfile(self.curvature_ratio, noise_multiplier, relation)
         loss = RenyiLoss(curves.rdp, sensitivity_factor(relation) / noise_multiplier, own)
@@ -130,7 +130,7 @@ class MinimizerProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class LossProfile:
     """The postcondition's first profile: delta at each epsilon, and epsilon at each delta.
 
     Parameters
@@ -178,7 +178,7 @@ class Profile:
         return self.shift + at * _EPSILON_MARGIN
 
 
-def _epsilon(profile: Profile, curve: Curve, delta: float, mu_squared: float = 0.0) -> float:
+def _epsilon(profile: LossProfile, curve: Curve, delta: float, mu_squared: float = 0.0) -> float:
     """Return epsilon by the profile, or by the Renyi curve if that is smaller, as when delta is near epsilon."""
     rho = curve(_ORDERS) + np.array(_ORDERS) * (mu_squared / 2)
     return min(profile.epsilon(delta, mu_squared), rdp_epsilon(_ORDERS, rho, delta))

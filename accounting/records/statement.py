@@ -29,7 +29,7 @@ _Time = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class UsedProfile:
     """A profile that was released before, by its job and the digest of the published document."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -102,7 +102,7 @@ class Statement(_Common):
     event: dict[str, Any]
     queries: Annotated[list[Any], Field(min_length=1)]
     model_sha256: Sha256
-    profile: Profile | None = None
+    profile: UsedProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)

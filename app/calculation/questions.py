@@ -33,7 +33,7 @@ from solvers.inference import RegressionTable
 from solvers.methods import Method
 from solvers.preparation import AskedPreparation
 from solvers.selection import Auto, Currency
-from solvers.solve import Limits
+from solvers.solve import WorkLimits
 from solvers.statistics import AnyCounting
 from solvers.trials import Candidates
 
@@ -199,7 +199,7 @@ def _plan(question: Price) -> solvers.Quote:
     # `mu^2`, the currency of gdp, has no price for a sampled answer.
     currency: Currency = "gaussian" if question.rule.kind == "gdp" else "renyi"
     evaluations = question.most_evaluations
-    limits = Limits(evaluations, question.most_answers, evaluations, question.is_apart)
+    limits = WorkLimits(evaluations, question.most_answers, evaluations, question.is_apart)
     if isinstance(question.method, Candidates):
         return tuning.plan(question.method, question.problem, question.privacy, limits)
     how: Any = {"currency": currency, "limits": limits}

@@ -85,13 +85,14 @@ def _draft(file: Path) -> Output:
 
     draft = proposal.drafted(file)
     notes = [
-        "purse: This is a draft. Fill in lower and upper from what you know about such values, never from this file:",
-        "bounds are public, and a bound from the file reveals a value. Keep only categories that are publicly known to",
-        "be possible, and add missing ones. Choose a budget.",
-        *(
-            f"purse: {name!r} is left out: it is empty or has more than {proposal.MOST_CATEGORIES} different texts. "
-            "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
-            for name in draft.left_out
-        ),
+        "purse: This is a draft. Fill in lower and upper from what you know about such values, never from this file: "
+        "bounds are public, and a bound from the file reveals a value. Keep only categories that are publicly known to "
+        "be possible, and add missing ones. Choose a budget."
     ]
-    return Output(draft.spec, to_json(draft.spec), notes)
+    if draft.left_out:
+        notes.append(
+            f"purse: Left out, because they are empty or have more than {proposal.MOST_CATEGORIES} different texts: "
+            f"{', '.join(map(repr, draft.left_out))}. If one names the persons, state it as `unit`. If the categories "
+            "of one are public, list them."
+        )
+    return Output(draft.spec, to_json(draft.spec), [text.paragraph(note).rstrip() for note in notes])

@@ -22,7 +22,6 @@ _LOCATION = re.compile(r"\b(?:body|query)(?:\.privacy)?(?:\.(?=\w)|: )")  # befo
 _ADVICE = {
     "unauthenticated": "Set PURSE_TOKEN to your token. "
     "A steward creates one: `purse token create NAME --role analyst`.",
-    "forbidden": "Use a token of another role.",
     "not_ready": "The server is starting. Try again in a few seconds.",
     "unexpected_response": "Check PURSE_URL.",
 }

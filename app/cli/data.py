@@ -58,7 +58,8 @@ def upload(client: Client, file: File, spec: FileOption, resume: str | None = No
         dataset = client.datasets.upload(source, spec=declared, resume=resume)
     has_outcomes = any(column.outcomes for column in dataset.report.columns)
     table = outcomes(dataset.report) if has_outcomes else ""
-    return Output(dataset, _facts(dataset) + table, [*_warnings(dataset), *cures(dataset.report)])
+    notes = [text.paragraph(line).rstrip() for line in (*_warnings(dataset), *cures(dataset.report))]
+    return Output(dataset, _facts(dataset) + table, notes)
 
 
 def declare(client: Client, spec: FileOption) -> Output:

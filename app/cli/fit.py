@@ -149,12 +149,12 @@ def _template(file: Path, target: str) -> Output:
         else {"name": name, "type": "number", "lower": None, "upper": None}
         for name in names
     ]
-    notes = [
-        "purse: --schema is required. This template has only the column names. Declare bounds and categories from",
-        'what you know, not from the data. A category is {"type": "category", "categories": [...]}. Leave out',
-        "columns that are not used, save the file, and name it with --schema. `purse check --propose` drafts more.",
-    ]
-    return Output(columns, to_json(columns), notes, exit_code=2)
+    note = (
+        "purse: --schema is required. This template has only the column names. Declare bounds and categories from "
+        'what you know, not from the data. A category is {"type": "category", "categories": [...]}. Leave out columns '
+        "that are not used, save the file, and name it with --schema. `purse check --propose` drafts more."
+    )
+    return Output(columns, to_json(columns), [text.paragraph(note).rstrip()], exit_code=2)
 
 
 def _with_unit(declared: DatasetSpec, column: str | None, max_rows: int | None) -> DatasetSpec:
@@ -197,12 +197,11 @@ def _dataset(
     spec = DatasetSpec(name=name, budget=budget, **{field: getattr(declared, field) for field in _FIELDS})
     dataset = client.datasets.upload(file, spec=spec)
     is_chosen = guarantee.budget is not None or declared_budget is not None
-    note(
-        f"This is the first fit of the file. The budget of all its fits is {text.loss(budget.epsilon, budget.delta)}"
-        + ("." if is_chosen else ", because --budget was not given.")
-    )
+    reason = "" if is_chosen else ", because --budget was not given"
+    total = text.loss(budget.epsilon, budget.delta)
+    note(text.paragraph(f"This is the first fit of the file. The budget of all its fits is {total}{reason}.").rstrip())
     for line in cures(dataset.report):
-        note(f"purse: {line}")
+        note(text.paragraph(f"purse: {line}").rstrip())
     return dataset
 
 

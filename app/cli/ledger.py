@@ -50,6 +50,7 @@ def export(
     Parameters
     ----------
     form : jsonl can be verified later, csv is for reading.
+    out : Write the entries to this file instead.
 
     \b
     Examples:

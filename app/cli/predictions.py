@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import io
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from app.cli.options import File, OptionalFile
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from purse import Client, Model
+from purse.prediction import as_csv
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import PLAIN, Dialect
 
@@ -51,7 +51,7 @@ def predict(client: Client, model: str, file: File, spec: OptionalFile = None, o
         raise Refusal(f"{file} has no row under a header. Give a CSV file with a header and at least one row.")
     notes = list(dict.fromkeys(f"warning: {each.message}" for each in caught))
     classes = released.classes if released.link == "softmax" else None
-    content = _as_csv(classes, predictions)
+    content = as_csv(classes, predictions)
     if out is None:
         return Output({"classes": classes, "predictions": predictions}, content, notes)
     out.write_bytes(content.encode())
@@ -106,12 +106,3 @@ def _batches(source: TextIO, dialect: Dialect, ignored: set[str]) -> Iterator[li
                 f"A row before line {lines.line_num + 1} has more or fewer fields than the header. Correct the row."
             )
         yield [{name: value for name, value in row.items() if name not in ignored} for row in rows]
-
-
-def _as_csv(classes: list[str] | None, predictions: list[Any]) -> str:
-    """Return the predictions as CSV with one column, or with one for each class."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(classes or ["prediction"])
-    writer.writerows(row if classes else [row] for row in predictions)
-    return file.getvalue()

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from app.calculation.calculators import CalculatingProcess, ForkedCalculators
 from app.cli.output import Refusal
-from app.http.protocol import BoundedProtocol, Limits
+from app.http.protocol import BoundedProtocol, ConnectionLimits
 from app.http.server import configured
 from app.identity import service
 from app.identity.home import IDENTITY_FILE, open_database
@@ -87,12 +87,12 @@ def _running(settings: Settings, process: CalculatingProcess, port: socket.socke
 @asynccontextmanager
 async def _served(application: FastAPI, port: socket.socket) -> AsyncIterator[None]:
     """Serve with uvicorn's protocol alone. Its server would need a tenth of a second to stop."""
-    config = configured(application, Limits(), log_level="critical")
+    config = configured(application, ConnectionLimits(), log_level="critical")
     state = ServerState()
     config.load()
     state.default_headers = config.encoded_headers
     async with application.router.lifespan_context(application):
-        protocol = partial(BoundedProtocol, Limits(), config=config, server_state=state, app_state={})
+        protocol = partial(BoundedProtocol, ConnectionLimits(), config=config, server_state=state, app_state={})
         listening = await asyncio.get_running_loop().create_server(protocol, sock=port)
         try:
             yield

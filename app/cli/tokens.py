@@ -47,7 +47,7 @@ def create(
     ----------
     name : Name of the person or program. Budgets and receipts show it.
     role : steward (all), analyst (quotes, jobs, sessions) or auditor (reading).
-    local : Create it under --home without a server, if all tokens are lost.
+    local : Create the token under --home, without a server. For the case that all tokens are lost.
     scope : A part of the role's permissions. Repeatable. Default: all.
     days : Days until the token expires. Default: never.
 

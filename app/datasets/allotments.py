@@ -10,6 +10,7 @@ from app.datasets.grants import analyst_of, by_arrival
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
+from app.identity import store as identity
 from app.identity.store import Principal
 from app.ledger import allotments as ledger
 from app.ledger.allotments import Row
@@ -88,8 +89,7 @@ def described(connection: sa.Connection, row: DatasetRow) -> Mapping[str, Allotm
     if not stored:
         return {}
     spent = ledger.accounts(connection, row.ledger_id)
-    analysts = connection.execute(sa.select(identities.c.id, identities.c.name).where(identities.c.id.in_(stored)))
-    names = {analyst.id: analyst.name for analyst in analysts}
+    names = identity.names(connection, stored)
     nothing = Account(row.state.filter.zero_cost, 0)
     return {id_: _described(row, names[id_], allotment, spent.get(id_, nothing)) for id_, allotment in stored.items()}
 

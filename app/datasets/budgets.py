@@ -7,25 +7,23 @@ part of the budget is reserved, an analyst's answer is always computed again.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.filter import Cost
-from accounting.records.allotments import Standing
-from accounting.records.filters import cost_from_json
+from accounting.records.allotments import Account, Standing
 from accounting.records.ledger import spent_epsilon
 from app.datasets import allotments as parts
 from app.datasets import store
 from app.datasets.store import DatasetRow
 from app.http.rates import Recent
 from app.http.work import in_turn
+from app.identity import store as identity
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
 from app.ledger import store as ledger
 from app.persistence.session import Database
-from app.persistence.tables import PROMISES, allotments, analyst_spend, datasets, identities, ledger_entries, ledgers
+from app.persistence.tables import PROMISES, allotments, analyst_spend, datasets, ledger_entries, ledgers
 from purse.wire.allotments import Allotment
 from purse.wire.budgets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
 from purse.wire.neighbors import between
@@ -33,16 +31,6 @@ from purse.wire.neighbors import between
 _MOST_CACHED_ANSWERS = 4096
 _ANALYST, _MODE = 4, 5  # positions in a row of `_FACTS`: an allotment begins with its analyst and its mode
 _NOT_SHOWN = ("sequence", "head")  # fields of a ledger's state that change with other analysts' jobs
-
-
-@dataclass(frozen=True, slots=True)
-class _Spend:
-    """One analyst's live charges on a ledger."""
-
-    owner_id: str
-    analyst: str
-    charges: int
-    spent: Cost
 
 
 class Answers:
@@ -149,29 +137,20 @@ def _analysts(
     connection: sa.Connection, row: DatasetRow, principal: Principal, standing: Standing
 ) -> list[AnalystSpend]:
     """Return the spending and allotment of each analyst; to an analyst, of that analyst alone."""
-    spent = {spend.owner_id: spend for spend in _spends(connection, row.ledger_id)}
-    allotted = parts.described(connection, row)
-    names = {id_: spend.analyst for id_, spend in spent.items()}
-    names |= {id_: allotment.analyst for id_, allotment in allotted.items()}
-    visible = [
-        id_ for id_ in sorted(names, key=names.__getitem__) if principal.role != "analyst" or id_ == principal.id
+    spent = allotted.accounts(connection, row.ledger_id)
+    accounts = {id_: account for id_, account in spent.items() if account.charges}
+    limits = parts.described(connection, row)
+    nothing = Account(row.state.filter.zero_cost, 0)
+    return [
+        _spent(standing, name, accounts.get(id_, nothing), limits.get(id_))
+        for id_, name in identity.names(connection, {*accounts, *limits}).items()
+        if principal.role != "analyst" or id_ == principal.id
     ]
-    nothing = row.state.filter.zero_cost
-    return [_spent(standing, spent.get(i) or _Spend(i, names[i], 0, nothing), allotted.get(i)) for i in visible]
 
 
-def _spends(connection: sa.Connection, ledger_id: str) -> list[_Spend]:
-    """Return each analyst's live charges on a ledger, ordered by name."""
-    columns = (analyst_spend.c.owner_id, identities.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
-    query = sa.select(*columns).join(identities, identities.c.id == analyst_spend.c.owner_id)
-    is_charged = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.charges > 0)
-    rows = connection.execute(query.where(is_charged).order_by(identities.c.name, identities.c.id))
-    return [_Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
-
-
-def _spent(standing: Standing, spend: _Spend, allotment: Allotment | None) -> AnalystSpend:
+def _spent(standing: Standing, analyst: str, account: Account, allotment: Allotment | None) -> AnalystSpend:
     """Return one analyst's spending. A charge that took the whole budget is the only charge of the ledger."""
-    state, part = standing.state, standing.share(spend.spent)
-    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
+    state, part = standing.state, standing.share(account.spent)
+    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(account.spent)
     loss = PrivacyLoss(epsilon=min(epsilon, standing.epsilon), delta=state.filter.privacy.delta)
-    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss, allotment=allotment)
+    return AnalystSpend(analyst=analyst, jobs=account.charges, share=part, spent=loss, allotment=allotment)

@@ -25,6 +25,7 @@ from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
+from app.persistence.tables import datasets
 from app.settings import Settings
 from app.sources import holdout, partitions
 from app.sources.errors import Mismatch, SourceError, StorageUnreachable, TooLarge, Unparsed
@@ -239,7 +240,7 @@ def _entered(
     spec = part.spec
     store.refuse_name(connection, spec.name)
     shared = families.find(connection, spec)
-    store.refuse_content(connection, part.content, shared)
+    _refuse_content(connection, part.content, shared)
     event: Opened | Joined = Opened(part.id, part.n, rule, spec.family, spec.protected, spec.neighbors)
     if shared:
         event = Joined(part.id, part.n, steward.name, spec.protected)
@@ -248,6 +249,16 @@ def _entered(
         values.note(connection, part.id, sha256)
         folders.publish(part.folder, home, part.id)
     return row
+
+
+def _refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
+    """Raise an `ApiError` duplicate_dataset if this content is already on another ledger than this one."""
+    query = sa.select(datasets.c.name, datasets.c.ledger_id)
+    query = query.where(datasets.c.content_sha256 == content_sha256, store.THERE)
+    names = sorted(row.name for row in connection.execute(query) if row.ledger_id != ledger_id)
+    if names:
+        detail = f"The dataset {names[0]!r} has the same values. Use it, or register this file in its family."
+        raise ApiError("duplicate_dataset", detail)
 
 
 def _withdraw(database: Database, home: Path, dataset_id: str, folder: Path) -> None:

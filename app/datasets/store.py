@@ -101,6 +101,14 @@ def absent() -> ApiError:
     return ApiError("not_found", "You can see no dataset with this id or name. List datasets with GET /v1/datasets.")
 
 
+def usable(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
+    """Return a visible dataset on which jobs may run; raise as `visible`, `refuse_without_values`, `refuse_changed`."""
+    row = visible(connection, dataset_id, principal)
+    refuse_without_values(row)
+    refuse_changed(connection, row)
+    return row
+
+
 def refuse_without_values(row: DatasetRow) -> None:
     """Raise an `ApiError` data_elsewhere or dataset_deleted if the dataset's values are not stored."""
     if row.data == "elsewhere":
@@ -234,15 +242,6 @@ def refuse_name(connection: sa.Connection, name: str) -> None:
     """Raise an `ApiError` name_taken if a dataset has this name."""
     if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name, THERE)) is not None:
         raise ApiError("name_taken", "A dataset with this name exists. Choose another name.")
-
-
-def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
-    """Raise an `ApiError` duplicate_dataset if this content is already on another ledger than this one."""
-    query = sa.select(datasets.c.name, datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
-    names = sorted(row.name for row in connection.execute(query) if row.ledger_id != ledger_id)
-    if names:
-        detail = f"The dataset {names[0]!r} has the same values. Use it, or register this file in its family."
-        raise ApiError("duplicate_dataset", detail)
 
 
 def add(

@@ -40,7 +40,8 @@ class JsonBody(Generic[M]):
     async def __call__(self, request: Request) -> M:
         """Return the validated body, or raise `ApiError` with status 415, 413 or 422."""
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-            raise ApiError("unsupported_media_type", "The Content-Type must be application/json. Send a JSON body.")
+            remedy = "Send a JSON body; curl has the option --json."
+            raise ApiError("unsupported_media_type", f"The Content-Type must be application/json. {remedy}")
         raw = await read_body(request, MAX_BODY_BYTES)
         # An upper bound on the number of values, without parsing. Separators inside strings count too.
         if sum(map(raw.count, b",[{")) > _MOST_VALUES:

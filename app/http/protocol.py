@@ -23,7 +23,7 @@ _CLIENT_MUST_SEND = ((h11.IDLE, h11.IDLE), (h11.DONE, h11.SEND_BODY))
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Limits on the connections of the server.
 
     Parameters
@@ -50,7 +50,7 @@ class BoundedProtocol(H11Protocol):
     options : uvicorn's arguments for its protocols
     """
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    def __init__(self, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(**options)
         self._limits = limits
         self._receive_timer: TimerHandle | None = None

@@ -6,10 +6,10 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from app.http.protocol import BoundedProtocol, Limits
+from app.http.protocol import BoundedProtocol, ConnectionLimits
 
 
-def configured(app: FastAPI, limits: Limits, trusted: str | None = None, **options: Any) -> uvicorn.Config:
+def configured(app: FastAPI, limits: ConnectionLimits, trusted: str | None = None, **options: Any) -> uvicorn.Config:
     """Return uvicorn's configuration: HTTP/1.1 only, with limits, and without paths or versions in its output.
 
     Parameters

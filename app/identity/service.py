@@ -145,7 +145,8 @@ def _issued(
     lifetime: float | None = None,
 ) -> NewToken:
     """Store a token with a new secret, and return both. Raise as `store.add`."""
-    secret, end = store.draw(), None if lifetime is None else stamp(now + lifetime)
+    secret = store.draw()
+    end = None if lifetime is None else stamp(now + lifetime)
     token = store.add(connection, name, role, secret, stamp(now), scopes, end)
     return NewToken(**token.model_dump(), token=secret)
 

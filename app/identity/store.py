@@ -7,7 +7,7 @@ its tokens are revoked. Every function except `find` works inside the caller's t
 import hashlib
 import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +120,12 @@ def lock(connection: sa.Connection, identity_id: str) -> None:
     """
     if connection.dialect.name != "sqlite":
         connection.execute(_LOCKED, {"identity": identity_id})
+
+
+def names(connection: sa.Connection, identity_ids: Iterable[str]) -> dict[str, str]:
+    """Return the names of these identities by their ids, in the order of the names."""
+    query = sa.select(identities.c.id, identities.c.name).where(identities.c.id.in_(identity_ids))
+    return {row.id: row.name for row in connection.execute(query.order_by(identities.c.name, identities.c.id))}
 
 
 def is_called(name_or_id: str) -> sa.ColumnElement[bool]:

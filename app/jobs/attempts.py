@@ -26,7 +26,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.jobs import grid, queue, release, store
 from app.jobs.leases import Holder
-from app.jobs.queue import NO_LIMITS, Limits
+from app.jobs.queue import NO_LIMITS, QueueLimits
 from app.jobs.store import JobRow
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
@@ -58,7 +58,7 @@ class Claim:
 
 
 def claim(
-    database: Database, holder: Holder, resting: Collection[str] = (), limits: Limits = NO_LIMITS
+    database: Database, holder: Holder, resting: Collection[str] = (), limits: QueueLimits = NO_LIMITS
 ) -> Claim | None:
     """Claim the next waiting job. It is started in the ledger before any data is read.
 

@@ -21,24 +21,24 @@ _RETRY = {"Retry-After": "30"}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueueLimits:
     """The largest numbers of jobs at a time of one analyst and on one dataset, over all servers; None for no limit."""
 
     analyst: int | None = None
     dataset: int | None = None
 
     @staticmethod
-    def queued(settings: Settings) -> "Limits":
+    def queued(settings: Settings) -> "QueueLimits":
         """Return the limits on waiting jobs from the settings."""
-        return Limits(settings.max_queued_per_analyst, settings.max_queued_per_dataset)
+        return QueueLimits(settings.max_queued_per_analyst, settings.max_queued_per_dataset)
 
     @staticmethod
-    def running(settings: Settings) -> "Limits":
+    def running(settings: Settings) -> "QueueLimits":
         """Return the limits on running jobs from the settings."""
-        return Limits(settings.max_running_per_analyst, settings.max_running_per_dataset)
+        return QueueLimits(settings.max_running_per_analyst, settings.max_running_per_dataset)
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = QueueLimits()
 
 
 def _waiting(column: sa.Column[str], limit: str) -> sa.ScalarSelect[int]:
@@ -100,7 +100,7 @@ _STARTABLE = (_HEADS.c.dataset_id.not_in(sa.bindparam("crowded", expanding=True)
 _OLDEST = sa.select(_HEADS.c.owner_id, sa.func.min(_HEADS.c.number)).where(*_STARTABLE).group_by(_HEADS.c.owner_id)
 
 
-def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
+def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: QueueLimits) -> None:
     """Raise an `ApiError` too_many_requests if no further job may wait, inside the transaction that would insert it."""
     bounds = {"analyst": limits.analyst or _UNLIMITED, "dataset": limits.dataset or _UNLIMITED}
     waiting = connection.execute(_WAIT, {"owner_id": owner_id, "dataset_id": dataset_id} | bounds).one()
@@ -111,7 +111,7 @@ def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limit
 
 
 def claimable(
-    connection: sa.Connection, living: Sequence[str], resting: Collection[str], limits: Limits
+    connection: sa.Connection, living: Sequence[str], resting: Collection[str], limits: QueueLimits
 ) -> JobRow | None:
     """Return the next job that no living holder has: an interrupted one first, else the oldest of the next analyst.
 

@@ -25,7 +25,7 @@ from app.identity.dependencies import Analyst, Capacity, Principal, Reader, Requ
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.filters import Filters
-from app.jobs.queue import Limits
+from app.jobs.queue import QueueLimits
 from app.jobs.service import Release
 from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
@@ -72,7 +72,7 @@ class Submission:
         if job is None:
             pricing = price(database, services.settings, services.pool, self.principal, requested)
             priced = await while_connected(self.request, pricing)
-            limits = Limits.queued(services.settings)
+            limits = QueueLimits.queued(services.settings)
             job = await run_in_threadpool(service.submit, database, self.principal, self.key, priced, limits)
             _LOG.info("job_submitted %s", job.id)
         services.dispatcher.wake()

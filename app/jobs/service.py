@@ -23,7 +23,7 @@ from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
 from app.jobs.filters import NO_FILTERS, Filters
-from app.jobs.queue import NO_LIMITS, Limits
+from app.jobs.queue import NO_LIMITS, QueueLimits
 from app.jobs.shares import shares
 from app.jobs.store import JobRow
 from app.ledger import allotments
@@ -50,7 +50,7 @@ async def submitted(database: Database, owner: Principal, key: str, request: Req
     return await in_turn(get, database, owner, row.id)
 
 
-def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = NO_LIMITS) -> Job:
+def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: QueueLimits = NO_LIMITS) -> Job:
     """Charge and queue a job in one transaction; the same key and body again return the same job.
 
     Parameters
@@ -164,9 +164,7 @@ def _reserve(
     spec: str,
 ) -> Job:
     request, dataset = priced.request, priced.dataset
-    now = datasets.visible(connection, dataset.id, owner)
-    datasets.refuse_without_values(now)
-    datasets.refuse_changed(connection, now)
+    now = datasets.usable(connection, dataset.id, owner)
     if now.is_damaged:
         raise ApiError("dataset_damaged")
     if now.state.frozen:

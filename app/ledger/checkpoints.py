@@ -74,7 +74,8 @@ class Checkpoints:
         results = {}
         for batch in batches.split(every):
             with self._database.read() as connection:
-                rows, signed = batches.rows_of(connection, batch), self._usable(connection, batch, published)
+                rows = batches.rows_of(connection, batch)
+                signed = self._usable(connection, batch, published)
                 for ledger in batch:
                     results[ledger] = self._verify(connection, ledger, rows[ledger], signed.get(ledger))
         audit.refuse(results)

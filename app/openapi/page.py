@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,28 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
         "method": method,
         "path": path,
         "operation": operation,
+        "curl": _curl(method, path, operation),
         "is_stream": any("text/event-stream" in content for content in contents),
     }
+
+
+def _curl(method: str, path: str, operation: dict[str, Any]) -> str:
+    """Return a command that sends the request with the example body. Required parameters are words in capitals."""
+    required = [each for each in operation.get("parameters", ()) if each["required"]]
+    values = {each["name"]: each["name"].replace("-", "_").upper() for each in required}
+    query = "&".join(f"{each['name']}={values[each['name']]}" for each in required if each["in"] == "query")
+    parts = [f'curl -X {method} "$PURSE_URL{path.format(**values)}{query and f"?{query}"}"']
+    if "security" in operation:
+        parts.append('-H "Authorization: Bearer $PURSE_TOKEN"')
+    parts += [f'-H "{each["name"]}: {values[each["name"]]}"' for each in required if each["in"] == "header"]
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        if media == "application/json":
+            parts.append(f"--json {shlex.quote(_indented(content['example']))}")
+        elif media.startswith("multipart/"):
+            parts.append("-F spec=@spec.json -F file=@data.csv")
+        else:
+            parts.append(f'-H "Content-Type: {media}" --data-binary @data.csv')
+    return " \\\n  ".join(parts)
 
 
 def _prose(text: str | None) -> str:

@@ -1,10 +1,26 @@
-// Sends the request that a form of this page describes, and shows the response as text. The page stores nothing.
+// Sends the request that a form of this page describes, and shows the response as text. Filters the list of routes, and
+// copies commands. The page stores nothing.
 "use strict";
 
 const root = location.pathname.replace(/\/docs\/?$/, "");
 const MOST_CHARACTERS = 100000; // of a response that is shown
 
 for (const part of document.querySelectorAll("[data-try]")) part.hidden = false;
+const filter = document.getElementById("filter");
+filter.addEventListener("input", () => {
+  const words = filter.value.toLowerCase().split(/\s+/);
+  const routes = Array.from(document.querySelectorAll("[data-route]"));
+  for (const route of routes) route.hidden = !words.every((word) => route.dataset.route.includes(word));
+  const count = routes.filter((route) => !route.hidden).length;
+  document.getElementById("matches").textContent = `${count} of ${routes.length} routes`;
+});
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = !navigator.clipboard; // browsers offer it on https and on this machine only
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = "Copied";
+  });
+}
 for (const form of document.querySelectorAll("form[data-path]")) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();

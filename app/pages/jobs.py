@@ -137,7 +137,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         view = await in_turn(releases.view, job["kind"], release.content, dates)
     model = view.release if isinstance(view.release, Model) else None
     holdout = dataset.get("holdout") if job["kind"] == "model" else None
-    evaluations: list[tuple[dict[str, Any], releases.Table]] = []
+    evaluations: list[tuple[dict[str, Any], releases.PageTable]] = []
     if model is not None and holdout is not None:
         evaluations = await _evaluations(visit, holdout, job_id)
     return {
@@ -153,7 +153,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     }
 
 
-async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.Table]]:
+async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.PageTable]]:
     """Return the newest evaluations of a model, each with its measures."""
     jobs = await visit.api.get(
         "/v1/jobs", dataset=holdout, kind="evaluation", state="done", limit=_MAX_EVALUATIONS_READ

@@ -14,6 +14,7 @@ from app.http.work import in_turn
 from app.pages import words
 from app.pages.frame import Visiting, page_router
 from purse.model import Model
+from purse.prediction import as_csv
 from purse.tables import dated
 from purse.wire.base import Identifier
 from purse.wire.columns import OTHER_LEVEL, CategoryColumn, Column
@@ -126,10 +127,5 @@ def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:
         raise ApiError("invalid_request", why, violations=violations)
     positions = {of: header.index(of) for of in source.values()}
     used = [{of: row[position] for of, position in positions.items()} for row in rows]
-    predictions = model.predict(used, dialect).tolist()
     classes = model.classes if model.link == "softmax" else None
-    output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(classes or ["prediction"])
-    writer.writerows(prediction if classes else [prediction] for prediction in predictions)
-    return output.getvalue()
+    return as_csv(classes, model.predict(used, dialect).tolist())

@@ -43,7 +43,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """One table as a page shows it.
 
     Parameters
@@ -75,7 +75,7 @@ class Table:
         return tuple(head for head, cells in named if any(map(is_number, cells)))
 
     @classmethod
-    def of(cls, table: tables.Table) -> "Table":
+    def of(cls, table: tables.Table) -> "PageTable":
         """Return the part of a table that a page shows."""
         columns = min(len(table.headings), 1 + MOST_COLUMNS)
         most_rows = min(MOST_ROWS, MOST_CELLS // columns)
@@ -105,7 +105,7 @@ class View:
     """
 
     release: Release | None = None
-    tables: tuple[Table, ...] = ()
+    tables: tuple[PageTable, ...] = ()
     is_all: bool = True
 
 
@@ -114,12 +114,12 @@ def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
     if len(content) > MOST_BYTES:
         return View(is_all=False)
     release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
-    first: list[Table] = []
+    first: list[PageTable] = []
     cells = 0
     for each in map(_without_zeros, layouts.tables(release, dates)):
         if cells >= MOST_OF_PAGE:
             return View(release, tuple(first), is_all=False)
-        table = Table.of(each)
+        table = PageTable.of(each)
         first.append(table)
         cells += len(table.rows) * len(table.heads)
     return View(release, tuple(first))

@@ -45,6 +45,7 @@ _NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope
 _CHANGES: Mapping[str, dict[str, Any]] = {
     "by": {"required": True},
     "columns": {"hint": "If none is checked, all columns that suit the statistic are used."},
+    "features": {"hint": "Columns to predict from. If none is checked, all other columns are used."},
     "inference": {
         "options": ("true",),
         "hint": "The standard errors of a regression table include sampling error and privacy noise.",

@@ -88,7 +88,7 @@ class Editor:
             raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns. Paste the declaration.")
         columns = [_column(forms, values, f"columns.{index}") for index in indices]
         meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
-        options = {"targets": _column_names(values)}
+        options = {"targets": [name for name in _column_names(values) if name]}
         fields = forms.fields("DatasetSpec", values, options, ("columns", "data", "rows"))
         return cls(with_defaults(fields, EXAMPLES, _HINTS), columns, meanings)
 

@@ -22,7 +22,7 @@ from app.quotes.requests import ReadRequest
 from app.quotes.titles import title
 from app.results.intervals import Widths
 from app.results.widths import widths
-from app.sources.design import Design, Table
+from app.sources.design import Design, StatisticDesign
 from app.sources.spec import JobSpec
 from app.wire import Quote, Requested
 from purse.wire.budgets import PrivacyLoss
@@ -280,11 +280,11 @@ def _is_constant(method: object, problem: Problem, plan: Plan) -> bool:
     return isinstance(method, AdaptiveGdRun) and method.is_constant(problem, plan.query("gradient").noise_multiplier)
 
 
-def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
+def _warnings(design: Design | StatisticDesign, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
     warnings: list[str] = []
     if privacy.delta * dataset.n >= 1:
         warnings.append("delta is 1/n or more: such a guarantee would allow publishing some records whole.")
-    if isinstance(design, Table):
+    if isinstance(design, StatisticDesign):
         return tuple(warnings)
     has_more_classes = isinstance(design.target, CategoryColumn) and len(design.target.categories) > 2
     if has_more_classes and design.positive is not None:

@@ -12,7 +12,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.quotes import inference, table1
 from app.settings import Settings
-from app.sources.design import Design, Table
+from app.sources.design import Design, StatisticDesign
 from app.wire import FromProfile, JobPrivacy, JobRequest, Requested, StatisticRequest, TuningRequest
 from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn
@@ -44,7 +44,7 @@ class ReadRequest:
 
     request: Requested
     dataset: DatasetRow
-    design: Design | Table
+    design: Design | StatisticDesign
     question: Price
     weights: tuple[float, ...] = ()
     profile: DatasetProfile | None = None
@@ -113,7 +113,7 @@ def read(
 
 
 def _method(
-    request: JobRequest | StatisticRequest | TuningRequest, design: Design | Table
+    request: JobRequest | StatisticRequest | TuningRequest, design: Design | StatisticDesign
 ) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
     if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
         return inference.requested(request, design)
@@ -121,7 +121,7 @@ def _method(
         for name in ("family", "reference", "level"):
             if getattr(request, name) != JobRequest.model_fields[name].default:
                 raise invalid_field(f"body.{name}", "must be left out without inference, because a model has no table")
-    if isinstance(request, StatisticRequest) and isinstance(design, Table):
+    if isinstance(request, StatisticRequest) and isinstance(design, StatisticDesign):
         return table1.method(request, design)
     if not isinstance(request, TuningRequest):
         return request.method
@@ -131,19 +131,19 @@ def _method(
     return Candidates(tuple(candidates), request.repeats)
 
 
-def problem_of(dataset: DatasetRow, design: Design | Table, loss: Loss, **options: Any) -> Problem:
+def problem_of(dataset: DatasetRow, design: Design | StatisticDesign, loss: Loss, **options: Any) -> Problem:
     """Return the problem of the dataset's records in the coding of the design."""
     facts: dict[str, Any] = {"n": dataset.n, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
     return Problem(loss, relation=dataset.spec.neighbors, unit=dataset.spec.protected, **facts, **options)
 
 
-def _table(dataset: DatasetRow, request: StatisticRequest) -> Table:
+def _table(dataset: DatasetRow, request: StatisticRequest) -> StatisticDesign:
     if isinstance(request.method, Profile) and request.columns is not None:
         raise DesignError("columns", "must be left out, because a profile describes all columns")
     if isinstance(request.method, Table1):
         return table1.table(dataset.spec, request)
     table1.refuse_groups(request)
-    return Table.of(dataset.spec, request.columns)
+    return StatisticDesign.of(dataset.spec, request.columns)
 
 
 def _preparation(

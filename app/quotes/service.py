@@ -40,9 +40,7 @@ def read(database: Database, settings: Settings, principal: Principal, request: 
     with database.read() as connection:
         if isinstance(request, EvaluationRequest):
             return _evaluation(connection, settings, principal, request)
-        dataset = datasets.visible(connection, names.identify(connection, request.dataset, principal), principal)
-        datasets.refuse_without_values(dataset)
-        datasets.refuse_changed(connection, dataset)
+        dataset = datasets.usable(connection, names.identify(connection, request.dataset, principal), principal)
         preparation = request.preparation if isinstance(request, JobRequest) else None
         profile = None
         if isinstance(preparation, FromProfile) or isinstance(request, StatisticRequest):
@@ -66,10 +64,7 @@ def _evaluation(
             "unsupported_combination",
             "This model's dataset has no holdout set. Register it with `holdout`.",
         )
-    dataset = datasets.visible(connection, part, principal)
-    datasets.refuse_without_values(dataset)
-    datasets.refuse_changed(connection, dataset)
-    return evaluations.read(dataset, request, model, settings)
+    return evaluations.read(datasets.usable(connection, part, principal), request, model, settings)
 
 
 def _quoted(database: Database, principal: Principal, priced: Priced) -> Quote:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from app.sources.design import Table, positions_of
+from app.sources.design import StatisticDesign, positions_of
 from app.wire import StatisticRequest
 from purse.coding import codes_of
 from purse.errors import DesignError
@@ -20,7 +20,7 @@ from solvers.statistics import AnyStatistic, Table1
 _BEYOND = 2.0  # no code is larger in size
 
 
-def table(spec: DatasetSpec, request: StatisticRequest) -> Table:
+def table(spec: DatasetSpec, request: StatisticRequest) -> StatisticDesign:
     """Return the columns of a request for Table 1: those that group, those described, and others of conditions.
 
     Raises
@@ -44,7 +44,7 @@ def table(spec: DatasetSpec, request: StatisticRequest) -> Table:
     positions_of("columns", declared, described)
     positions_of("where", declared, conditions)
     names = list(dict.fromkeys([*by, *described, *conditions]))
-    return replace(Table.of(spec, names), where=tuple(where))
+    return replace(StatisticDesign.of(spec, names), where=tuple(where))
 
 
 def refuse_groups(request: StatisticRequest) -> None:
@@ -54,7 +54,7 @@ def refuse_groups(request: StatisticRequest) -> None:
             raise DesignError(field, "must be left out, because only the method table1 describes groups")
 
 
-def method(request: StatisticRequest, design: Table) -> AnyStatistic:
+def method(request: StatisticRequest, design: StatisticDesign) -> AnyStatistic:
     """Return the requested statistic; that of Table 1 with its groups.
 
     Raises

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.sources.design import Design, Table
+from app.sources.design import Design, StatisticDesign
 from app.wire import JobRequest, Requested, StatisticRequest, TuningRequest
 
 _STATISTICS = {
@@ -15,7 +15,7 @@ _STATISTICS = {
 _MOST_COLUMNS = 3  # that a title names
 
 
-def title(request: Requested, design: Design | Table) -> str:
+def title(request: Requested, design: Design | StatisticDesign) -> str:
     """Return the title of a job, such as `Model of income` or `Counts of age and sex`."""
     if isinstance(request, StatisticRequest):
         columns = request.by or request.columns

@@ -18,7 +18,7 @@ from app.results.intervals import (
     quantile_widths,
     stds_of,
 )
-from app.sources.design import Table
+from app.sources.design import StatisticDesign
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.jobs import IntervalWidth
@@ -34,7 +34,7 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     """Return the profile of every declared column, from the flat answers of `Profile.run`."""
     method, table, problem = spec.method, spec.design, spec.problem
     assert isinstance(method, Profile)
-    assert isinstance(table, Table)
+    assert isinstance(table, StatisticDesign)
     moments, counts, share = method.unpack(problem, answers)
     stds = stds_of(method, problem, spec.release_plan.plan)
     rows = Rows(problem.n * share, problem.n * stds["means"] if problem.unit.is_person else 0.0)
@@ -62,7 +62,7 @@ def widths(spec: JobSpec) -> Widths:
     """
     method, table, problem = spec.method, spec.design, spec.problem
     assert isinstance(method, Profile)
-    assert isinstance(table, Table)
+    assert isinstance(table, StatisticDesign)
     layout, slots, plan = columns_of(problem), problem.unit.slots, spec.release_plan.plan
     stds = stds_of(method, problem, plan)
     rows = Rows(problem.n, problem.n * stds["means"] if problem.unit.is_person else 0.0)

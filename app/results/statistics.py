@@ -23,7 +23,7 @@ from app.results.intervals import (
     quantile_widths,
     stds_of,
 )
-from app.sources.design import Table
+from app.sources.design import StatisticDesign
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.jobs import IntervalWidth
@@ -53,7 +53,7 @@ def result(
     """Return the result of a statistic from the flat answers of its run. Raise `ValueError` for a profile."""
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)
-    assert isinstance(table, Table)
+    assert isinstance(table, StatisticDesign)
     rows = _rows(spec, answers)
     match method:
         case Counts():
@@ -81,7 +81,7 @@ def widths(spec: JobSpec, profiles: Mapping[str, ColumnProfile] = NO_PROFILE) ->
     """
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)
-    assert isinstance(table, Table)
+    assert isinstance(table, StatisticDesign)
     rows = _rows(spec, np.ones(1))
     match method:
         case Counts():
@@ -109,7 +109,7 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
     return Rows(problem.n * float(answers[-1]), problem.n * stds["means"])
 
 
-def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
+def _counts(spec: JobSpec, method: Counts, table: StatisticDesign, answers: Answers) -> CountsResult:
     slots = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 each in the result
     std = slots * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
@@ -131,7 +131,7 @@ def _mean_std(spec: JobSpec, rows: Rows) -> float:
     return spec.problem.n * stds_of(spec.method, spec.problem, spec.release_plan.plan)["means"] / rows.n
 
 
-def _means(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> MeansResult:
+def _means(spec: JobSpec, table: StatisticDesign, answers: Answers, rows: Rows) -> MeansResult:
     std = _mean_std(spec, rows)
     numbers, categories, layout = [], [], columns_of(spec.problem)
     for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
@@ -144,7 +144,9 @@ def _means(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> MeansRe
     return MeansResult(name="means", numbers=numbers, categories=categories)
 
 
-def _quantiles(spec: JobSpec, method: Quantiles, table: Table, answers: Answers, rows: Rows) -> QuantilesResult:
+def _quantiles(
+    spec: JobSpec, method: Quantiles, table: StatisticDesign, answers: Answers, rows: Rows
+) -> QuantilesResult:
     std = stds_of(method, spec.problem, spec.release_plan.plan)["histograms"]
     histograms = answers[: method.bins * len(table.features)].reshape(-1, method.bins)
     columns = []
@@ -156,7 +158,7 @@ def _quantiles(spec: JobSpec, method: Quantiles, table: Table, answers: Answers,
     return QuantilesResult(name="quantiles", columns=columns)
 
 
-def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> CovarianceResult:
+def _covariance(spec: JobSpec, table: StatisticDesign, answers: Answers, rows: Rows) -> CovarianceResult:
     """Return the mean of the products, corrected for the noise of the center, whose variance is on the diagonal."""
     p = len(table.features)
     center, upper = answers[:p], np.triu_indices(p)
@@ -192,7 +194,7 @@ def _covariance_stds(spec: JobSpec, center: Answers, spread: Answers, rows: Rows
     return np.asarray(np.hypot(wide, math.sqrt(2) * _mean_std(spec, rows) ** 2))
 
 
-def _covariance_widths(spec: JobSpec, table: Table, rows: Rows) -> Widths:
+def _covariance_widths(spec: JobSpec, table: StatisticDesign, rows: Rows) -> Widths:
     """Return the widths for means and variances, if means lie in the middle of their ranges.
 
     The width for a covariance of two columns is the geometric mean of theirs, divided by sqrt(2). That for a

@@ -22,8 +22,7 @@ from app.results.intervals import (
     quantile_widths,
     stds_of,
 )
-from app.sources.design import Table
-from app.sources.matrix import code_count
+from app.sources.design import StatisticDesign
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.evaluations import Measured
@@ -119,7 +118,7 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
     """Return the result from the flat answers of a run."""
     method, table, precision = spec.method, spec.design, Precision.of(spec)
     assert isinstance(method, Table1)
-    assert isinstance(table, Table)
+    assert isinstance(table, StatisticDesign)
     by, described = _columns(method, table)
     counts, sums, squares, parts = method.unpack(spec.problem, precision.cap * answers)
     released = [
@@ -145,7 +144,7 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
 
 def _are_few(released: Sequence[GroupAnswers], described: Sequence[Column]) -> bool:
     """Return whether every two groups are compared. This depends on the declaration alone."""
-    values = sum(map(code_count, described))
+    values = sum(column.code_count for column in described)
     return len(released) <= MOST_COMPARED_GROUPS and math.comb(len(released), 2) * values <= MOST_COMPARISONS
 
 
@@ -172,7 +171,7 @@ def _comparisons(
                 yield Comparison(groups=groups, column=name, category=None, difference=difference)
 
 
-def _columns(method: Table1, table: Table) -> tuple[list[CategoryColumn], list[Column]]:
+def _columns(method: Table1, table: StatisticDesign) -> tuple[list[CategoryColumn], list[Column]]:
     """Return the columns that group, and those that are described."""
     by, described = method.groups.by, method.groups.described
     assert described is not None
@@ -287,7 +286,7 @@ def widths(spec: JobSpec, profiles: Mapping[str, ColumnProfile] = NO_PROFILE) ->
     """
     method, table, precision, problem = spec.method, spec.design, Precision.of(spec), spec.problem
     assert isinstance(method, Table1)
-    assert isinstance(table, Table)
+    assert isinstance(table, StatisticDesign)
     by, described = _columns(method, table)
     interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * precision.count, "exact")]
     equal = problem.slots / method.groups.count(table.columns)

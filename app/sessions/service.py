@@ -90,7 +90,8 @@ def _reserved(
     """Charge a new session; return its row, which has no key yet."""
     dataset = _unchanged(connection, owner, priced.dataset)
     standing = allotments.stands(connection, dataset.ledger_id, dataset.state, owner.id)
-    session_id, plan = new_id("sess"), plan_to_json(priced.plan)
+    session_id = new_id("sess")
+    plan = plan_to_json(priced.plan)
     expires_at = stamp(database.clock.wall() + priced.request.lifetime)
     if priced.cost is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
@@ -153,7 +154,8 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
     """
     digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
     with database.write() as connection:
-        row, now = locked(connection, principal, session_id), database.timestamp()
+        row = locked(connection, principal, session_id)
+        now = database.timestamp()
         earlier = None if key is None else store.step(connection, row.id, key)
         if earlier is not None:
             if earlier[0] != digest:
@@ -173,7 +175,8 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
 
 def _with_steps(connection: sa.Connection, row: SessionRow, body: StepsRequest) -> list[int]:
     """Return the numbers of recorded answers after these; raise an `ApiError` if they may not be recorded."""
-    recorded, counts = list(row.counts), [each["count"] for each in json.loads(row.plan)]
+    recorded = list(row.counts)
+    counts = [each["count"] for each in json.loads(row.plan)]
     if body.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
     if ledger.load_state(connection, row.dataset_id).frozen:
@@ -222,7 +225,8 @@ def close(database: Database, principal: Principal, priced: Closing, refunded: P
     refunded : refund of the recorded answers; None if nothing or everything is refunded
     """
     with database.write() as connection:
-        row, now = locked(connection, principal, priced.row.id), database.timestamp()
+        row = locked(connection, principal, priced.row.id)
+        now = database.timestamp()
         row = settling.settle_expired(connection, row, now)
         if row.state != "open":
             return row.to_wire(now)

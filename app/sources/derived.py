@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.sources.matrix import CodedWriter, code_count, cut, mapped, stored_column
+from app.sources.matrix import CodedWriter, cut, mapped, stored_column
 from app.sources.singles import ends
 from purse.terms import Feature
 from solvers.data_access.rows import Coded
@@ -27,7 +27,7 @@ def derived(stored: Coded, inputs: Mapping[str, tuple[int, int]], features: Sequ
     scratch : an existing folder
     """
     columns = [feature.column for feature in features]
-    widths = [code_count(column) for column in columns]
+    widths = [column.code_count for column in columns]
     folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
         with CodedWriter(folder, widths, ends(columns)) as writer:

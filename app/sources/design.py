@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.sources.derived import derived
-from app.sources.matrix import Floats, code_count, open_coded, stored_column, widths
+from app.sources.matrix import Floats, open_coded, stored_column, widths
 from purse.errors import DesignError
 from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
@@ -161,7 +161,7 @@ class Design:
         """
         columns = self.inputs or self.features
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
-        if len(declared) != self.stored or used != (*map(code_count, columns), code_count(self.target)):
+        if len(declared) != self.stored or used != tuple(column.code_count for column in (*columns, self.target)):
             raise ValueError("the stored matrix is not of the declared width")
         offsets = tuple(stored.offsets[p] for p in self.positions)
         y = stored_column(stored, stored.offsets[self.target_position], declared[self.target_position])
@@ -169,7 +169,7 @@ class Design:
             y = self.labels(y)
         if not self.terms:
             return Coded(stored.numbers, stored.codes, offsets), y
-        places = {c.name: (offset, code_count(c)) for c, offset in zip(columns, offsets, strict=True)}
+        places = {c.name: (offset, c.code_count) for c, offset in zip(columns, offsets, strict=True)}
         return derived(stored, places, self._expanded(), scratch), y
 
     def encoded(self, values: Floats) -> list[Floats]:
@@ -198,7 +198,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StatisticDesign:
     """The declared columns of a statistic, without a target. Rows are coded as in a `Design`.
 
     Parameters
@@ -216,7 +216,7 @@ class Table:
     where: Annotated[tuple[Condition, ...], Field(exclude_if=lambda where: not where)] = ()
 
     @staticmethod
-    def of(spec: DatasetSpec, requested: Sequence[str] | None = None) -> "Table":
+    def of(spec: DatasetSpec, requested: Sequence[str] | None = None) -> "StatisticDesign":
         """Return the table of the requested columns of a dataset; of all columns if None.
 
         Raises
@@ -226,10 +226,10 @@ class Table:
         """
         declared = {column.name: position for position, column in enumerate(spec.columns)}
         if requested is None:
-            table = Table(tuple(spec.columns))
+            table = StatisticDesign(tuple(spec.columns))
         else:
             positions = positions_of("columns", declared, requested)
-            table = Table(tuple(spec.columns[p] for p in positions), positions)
+            table = StatisticDesign(tuple(spec.columns[p] for p in positions), positions)
         if table.d > MOST_DIMENSIONS:
             raise DesignError("columns", f"must have at most {MOST_DIMENSIONS} columns, counting each category")
         return table
@@ -258,7 +258,7 @@ class Table:
         return used, np.zeros(len(stored.numbers))
 
 
-def load(design: Design | Table, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+def load(design: Design | StatisticDesign, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
     """Return the records and targets of a job, from a dataset's folder. Only workers call it, after the start.
 
     Parameters
@@ -276,7 +276,7 @@ def load(design: Design | Table, folder: Path, scratch: Path) -> tuple[Coded, Fl
 def _layout(features: tuple[Column, ...]) -> Columns:
     ranges = tuple(f.code_range for f in features if not isinstance(f, CategoryColumn))
     are_full = all(ends == (-1.0, 1.0) for ends in ranges)
-    return Columns(tuple(code_count(feature) for feature in features), () if are_full else ranges)
+    return Columns(tuple(feature.code_count for feature in features), () if are_full else ranges)
 
 
 def _term_inputs(spec: DatasetSpec, request: "JobRequest | TuningRequest") -> tuple[int, ...]:

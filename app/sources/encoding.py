@@ -96,8 +96,8 @@ class CategoryEncoder:
     @staticmethod
     def of(column: CategoryColumn, dialect: Dialect = PLAIN) -> "CategoryEncoder":
         """Return the encoder of a declared column."""
-        default = len(column.categories) if column.default is None else column.categories.index(column.default)
-        return CategoryEncoder(pa.array(column.categories, pa.string()), float(default), dialect, column.date)
+        missing = float(column.default_code)
+        return CategoryEncoder(pa.array(column.categories, pa.string()), missing, dialect, column.date)
 
     def read(self, values: pa.Array) -> tuple[Floats, Fates]:
         """Return the code and the fate of each value, shape (len(values),)."""

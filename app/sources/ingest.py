@@ -23,7 +23,6 @@ from app.sources.matrix import (
     CodedWriter,
     Fingerprint,
     Floats,
-    code_count,
     fingerprint,
     write_meta,
 )
@@ -133,7 +132,7 @@ def stage(file: Path, reading: Reading, folder: Path, people: People | None = No
     people : receives the person of each row; the folder is then not yet a dataset's
     """
     folder.mkdir()
-    with CodedWriter(folder, [code_count(column) for column in reading.columns]) as matrix:
+    with CodedWriter(folder, [column.code_count for column in reading.columns]) as matrix:
         for block in encoded(file, reading, people):
             matrix.append(block)
     write_meta(folder, reading.columns, {"rows": matrix.rows})
@@ -234,7 +233,7 @@ def _store_partitions(file: Path, reading: Reading, folder: Path, place: str) ->
     stored = list[Partition]()
     try:
         for number, pieces in groupby(partitions.cut(encoded(file, reading)), lambda piece: piece[0]):
-            with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:
+            with CodedWriter(folder, [column.code_count for column in columns], ends(columns)) as writer:
                 for _, block in pieces:
                     writer.append(block)
                     digest.add(block)

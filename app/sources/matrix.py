@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.sources.singles import Singles, single
-from purse.wire.columns import CategoryColumn, Column
+from purse.wire.columns import Column
 from solvers.columns import Columns
 from solvers.data_access.inputs import in_bytes, offsets
 from solvers.data_access.rows import Coded, code_bytes
@@ -108,11 +108,6 @@ class CodedWriter:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._numbers.__exit__(kind, error, trace)
         self._codes.__exit__(kind, error, trace)
-
-
-def code_count(column: Column) -> int:
-    """Return 1 for a number, else the number of codes with "other"."""
-    return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
 
 
 def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) -> None:

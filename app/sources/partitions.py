@@ -27,7 +27,6 @@ from app.sources.matrix import (
     NUMBERS,
     PARTITIONS,
     Floats,
-    code_count,
     mapped,
     sync,
     write_durably,
@@ -66,7 +65,7 @@ class Manifest(Wire):
     @property
     def widths(self) -> tuple[int, ...]:
         """For each column 1 if it is a number, else the number of its codes."""
-        return tuple(code_count(column) for column in self.columns)
+        return tuple(column.code_count for column in self.columns)
 
     @property
     def text(self) -> bytes:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from accounting.plan import ReleasePlan
 from accounting.records.codec import release_plan_from_json, release_plan_to_json
 from accounting.records.documents import canonical_text
-from app.sources.design import Design, Table
+from app.sources.design import Design, StatisticDesign
 from purse.wire.base import Wire
 from solvers.methods import Run
 from solvers.preparation import Declared, Preparation
@@ -28,7 +28,9 @@ def _read(release: Any) -> ReleasePlan:
 class JobSpec(Wire):
     """One job, completely specified."""
 
-    design: Annotated[Design | Table, Field(description="The matrix: which stored columns, and how they are coded.")]
+    design: Annotated[
+        Design | StatisticDesign, Field(description="The matrix: which stored columns, and how they are coded.")
+    ]
     problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
     method: Annotated[
         Run | AnyCounting | Tuning,
@@ -50,7 +52,7 @@ class JobSpec(Wire):
         layout = (design.columns, design.d, design.row_norm, design.outputs)
         if layout != (problem.columns, problem.d, problem.row_norm, problem.outputs):
             raise ValueError("the problem and the matrix must have the same columns, bounds and outputs")
-        if isinstance(self.method, AnyStatistic) != isinstance(design, Table):
+        if isinstance(self.method, AnyStatistic) != isinstance(design, StatisticDesign):
             raise ValueError("a statistic needs a table, and a method a design with a target")
         if self.release_plan.plan.relation != problem.relation:
             raise ValueError("the plan and the problem must have the same neighbors")

@@ -55,9 +55,8 @@ class Law:
         ends = np.concatenate(([0.0], np.cumsum(self.weights)))
         which = np.minimum(np.searchsorted(ends[1:], u, side="right"), len(self.weights) - 1)
         if isinstance(self.column, CategoryColumn):
-            default = self.column.default
-            missing = len(self.column.categories) if default is None else self.column.categories.index(default)
-            codes: Floats = np.where(which == len(self.column.categories), missing, which).astype(float)
+            is_other = which == len(self.column.categories)
+            codes: Floats = np.where(is_other, self.column.default_code, which).astype(float)
             return codes
         lower, upper, edges = self.column.lower, self.column.upper, np.array(self.edges)
         if self.column.settled().is_settled:  # a column of zeros and ones

@@ -21,7 +21,7 @@ from app.http.middleware import in_request
 from app.jobs import attempts, grid
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
-from app.jobs.queue import Limits
+from app.jobs.queue import QueueLimits
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
@@ -99,7 +99,7 @@ class Dispatcher:
     ) -> None:
         self._settings, self._database, self._keys, self._engine = settings, database, keys, engine
         self._dead_holders, self._job_ended, self._job_changed = dead_holders, job_ended, job_changed
-        self._limits = Limits.running(settings)
+        self._limits = QueueLimits.running(settings)
         self._clock = database.clock
         self._holder = Holder(self._clock, settings.lease_seconds)
         self.running: list[RunningAttempt] = []

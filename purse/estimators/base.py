@@ -42,7 +42,7 @@ from purse.terms import features_of
 from purse.text import loss
 from purse.values import as_text
 from purse.wire.columns import Column, NumberColumn
-from purse.wire.models import Link, coefficient_terms, unsupported, width
+from purse.wire.models import Link, coefficient_terms, unsupported
 from solvers import preparation
 from solvers.inference import RegressionTable, RegressionTableRun
 from solvers.inference.coordinates import Stds
@@ -250,7 +250,7 @@ def target(y: Any, estimator: Any) -> Any:
 
 def _unsupported(features: Sequence[Column], fitted: Release) -> NDArray[np.bool_]:
     """Return whether each coefficient is of a category that the released shares cannot tell from an absent one."""
-    size = sum(map(width, features))
+    size = sum(column.code_count for column in features)
     if fitted.means is None:
         return np.zeros(size, dtype=bool)
     return np.array(unsupported(features, fitted.means.values.tolist(), [fitted.means.noise_std] * size), dtype=bool)

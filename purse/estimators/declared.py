@@ -12,7 +12,6 @@ from purse.estimators.values import numbers, plain, plain_values
 from purse.prediction import encode
 from purse.values import as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.models import width
 from solvers.columns import Columns
 
 Floats = NDArray[np.float64]
@@ -84,7 +83,7 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
 def layout(features: Sequence[Column]) -> Columns:
     """Return how an encoded row is laid out."""
     ranges = tuple(f.code_range for f in features if isinstance(f, NumberColumn))
-    return Columns(tuple(map(width, features)), ranges)
+    return Columns(tuple(feature.code_count for feature in features), ranges)
 
 
 def codes(column: Column, values: Any) -> Floats:
@@ -97,7 +96,7 @@ def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
     scales = [
         column.middle_and_half if isinstance(column, NumberColumn) else (0.0, 1.0)
         for column in features
-        for _ in range(width(column))
+        for _ in range(column.code_count)
     ]
     middle, half = np.array(scales).reshape(-1, 2).T
     slopes = w[:, :-1] / half

@@ -18,7 +18,8 @@ class Budget(Wire):
     delta: Delta
     filter: FilterKind = "gdp_rdp"
     """Privacy filter that enforces the budget. `gdp_rdp` admits any mechanism, and charges Gaussian ones nearly as
-    `gdp` does. `rdp` admits any mechanism, and `gdp` Gaussian mechanisms alone. `pure` is for delta = 0."""
+    `gdp` does. `rdp` admits any mechanism. `gdp` admits only pure ones, and Gaussian ones without sampling.
+    `pure` is for delta = 0."""
     slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
     """Part of delta, at most half, set aside for jobs that are charged by an approximation. If null, a sixteenth of
     delta under gdp_rdp. Under rdp it serves up to 16 jobs with secret slots (noisy_mirror_descent), which are otherwise

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from purse.wire.base import Name, Wire, is_none
 from purse.wire.files import DatePart
@@ -29,6 +31,13 @@ _BOUND_SCHEMA = {
     ]
 }
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), WithJsonSchema(_BOUND_SCHEMA, mode="validation")]
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedBound:
+    """A bound in a declaration that its column rejects, with the reason."""
+
+    reason: str
 
 
 Source = Annotated[
@@ -79,6 +88,11 @@ class NumberColumn(Wire):
         return self.source or self.name
 
     @property
+    def code_count(self) -> int:
+        """The number of coefficients: 1."""
+        return 1
+
+    @property
     def coding(self) -> tuple[float, float] | None:
         """The pair (origin, scale), with a default scale; None without an origin."""
         if self.origin is None:
@@ -124,9 +138,13 @@ class NumberColumn(Wire):
     @model_validator(mode="before")
     @classmethod
     def _from_dates(cls, fields: Any) -> Any:
-        """Return fields with numbers in place of ISO dates."""
+        """Return fields with numbers in place of ISO dates. Raise a ValidationError for rejected bounds."""
         if not isinstance(fields, Mapping):
             return fields
+        rejected = {name: fields[name] for name in BOUNDS if isinstance(fields.get(name), RejectedBound)}
+        if rejected:
+            errors = [field_error((name,), bound.reason) for name, bound in rejected.items()]
+            raise ValidationError.from_exception_data(cls.__name__, errors)
         dates = [name for name in BOUNDS if isinstance(fields.get(name), str)]
         return {**fields, **{name: _since_1970(name, fields[name], fields.get("date")) for name in dates}}
 
@@ -181,6 +199,16 @@ class CategoryColumn(Wire):
         return self.source or self.name
 
     @property
+    def code_count(self) -> int:
+        """The number of codes, and so of coefficients: one for each category, and one for "other"."""
+        return len(self.categories) + 1
+
+    @property
+    def default_code(self) -> int:
+        """The code of missing and undeclared values."""
+        return len(self.categories) if self.default is None else self.categories.index(self.default)
+
+    @property
     def levels(self) -> list[str]:
         """The categories, and last the level of values that are not declared."""
         return [*self.categories, OTHER_LEVEL]
@@ -195,6 +223,11 @@ class CategoryColumn(Wire):
 
 
 Column = Annotated[NumberColumn | CategoryColumn, Field(discriminator="type")]
+
+
+def field_error(where: tuple[str | int, ...], reason: str) -> InitErrorDetails:
+    """Return the error of a field, for a ValidationError."""
+    return {"type": PydanticCustomError("value_error", "{reason}", {"reason": reason}), "loc": where, "input": None}
 
 
 def settled(columns: Sequence[Column]) -> list[Column]:

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from purse.wire.base import Identifier, Name, Protected, Timestamp, Title, Wire
 from purse.wire.budgets import Budget, BudgetChange, BudgetStatus
-from purse.wire.columns import BOUNDS, CategoryColumn, Column, NumberColumn, settled
+from purse.wire.columns import BOUNDS, CategoryColumn, Column, NumberColumn, RejectedBound, field_error, settled
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
 from purse.wire.neighbors import Neighbors
 
@@ -112,24 +111,21 @@ class DatasetSpec(Wire):
     @model_validator(mode="before")
     @classmethod
     def _refuse_written_bounds(cls, document: Any) -> Any:
-        """Raise a ValidationError for bounds that are numbers written as text: their digits can mean two numbers."""
+        """Mark bounds that are numbers written as text, because their digits can mean two numbers.
+
+        Their column rejects them, so that the error lists all other wrong fields too.
+        """
         columns = document.get("columns") if isinstance(document, Mapping) else None
-        errors: list[InitErrorDetails] = []
-        for index, column in enumerate(columns if isinstance(columns, list) else ()):
-            for name in BOUNDS if isinstance(column, Mapping) else ():
-                reason = _rejection_of_text(column.get(name), document.get("dialect"))
-                if reason is not None:
-                    errors.append(_error(("columns", index, name), reason))
-        if errors:
-            raise ValidationError.from_exception_data(cls.__name__, errors)
-        return document
+        if not isinstance(columns, list):
+            return document
+        return {**document, "columns": [_with_marked_bounds(column, document.get("dialect")) for column in columns]}
 
     @model_validator(mode="after")
     def _check_data(self) -> Self:
         """Raise a ValidationError for fields that are missing or do not apply, by the place of the records."""
         wrong = self._wrong_elsewhere() if self.data == "elsewhere" else self._wrong_stored()
         if wrong:
-            errors = [_error(tuple(field.split(".")), reason) for field, reason in wrong.items()]
+            errors = [field_error(tuple(field.split(".")), reason) for field, reason in wrong.items()]
             raise ValidationError.from_exception_data(type(self).__name__, errors)
         return self
 
@@ -200,9 +196,12 @@ class DatasetSpec(Wire):
         return self.model_copy(update={"columns": settled(self.columns)})
 
 
-def _error(where: tuple[str | int, ...], reason: str) -> InitErrorDetails:
-    """Return the error of a field, for a ValidationError."""
-    return {"type": PydanticCustomError("value_error", "{reason}", {"reason": reason}), "loc": where, "input": None}
+def _with_marked_bounds(column: Any, dialect: object) -> Any:
+    """Return a number column in which each bound that is rejected for its text is a `RejectedBound`."""
+    if not isinstance(column, Mapping) or column.get("type") != "number":
+        return column
+    reasons = {name: _rejection_of_text(column.get(name), dialect) for name in BOUNDS}
+    return {**column, **{name: RejectedBound(reason) for name, reason in reasons.items() if reason is not None}}
 
 
 def _rejection_of_text(bound: object, dialect: object) -> str | None:

@@ -180,12 +180,7 @@ class Model(Wire):
             return unsupported(self.features, self.means.values, [self.means.noise_std] * len(self.means.values))
         if self.profile is not None:
             return unsupported(self.features, self.profile.center, self.profile.noise)
-        return [False] * sum(map(width, self.features))
-
-
-def width(column: Column) -> int:
-    """Return the number of encoded values of a column, and so of its coefficients."""
-    return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+        return [False] * sum(column.code_count for column in self.features)
 
 
 def coefficient_terms(column: Column) -> list[str]:
@@ -203,6 +198,6 @@ def unsupported(features: Sequence[Column], means: Sequence[float], noise_stds: 
     features : the declared columns, in order
     means, noise_stds : released mean of each encoded value, and the standard deviation of its noise
     """
-    is_category = [isinstance(column, CategoryColumn) for column in features for _ in range(width(column))]
+    is_category = [isinstance(column, CategoryColumn) for column in features for _ in range(column.code_count)]
     facts = zip(is_category, means, noise_stds, strict=True)
     return [category and mean < MIN_SHARE_STDS * std for category, mean, std in facts]

@@ -90,7 +90,22 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
         ["app/sample.py:1 f has 8 parameters"],
         ["app/sample.py:2 found"],
         ["app/within.py:1 f(other)"],
+        [],
     ]
+
+
+def test_a_circle_of_imports_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "first.py").write_text("def late():\n    from app.second import x\n")
+    (folder / "second.py").write_text("from app import third\nx = third\n")
+    (folder / "third.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from app.first import late\n"
+    )
+    assert size.import_circle(size.modules("app")) == []
+    (folder / "third.py").write_text("from app.first import late\n")
+    assert set(size.import_circle(size.modules("app"))) == {"app.first", "app.second", "app.third"}
 
 
 def test_the_privacy_team_owns_the_files_that_guarantees_depend_on() -> None:

@@ -29,6 +29,11 @@ def test_the_frame_can_be_read_in_one_sitting() -> None:
     assert review.lines(set(review.FRAME)) < review.MOST_FRAME_LINES
 
 
+@pytest.mark.parametrize("section", review.MOST_SECTION_LINES)
+def test_the_files_of_a_guarantee_can_be_reviewed_by_one_person(section: str) -> None:
+    assert 0 < review.lines(review.listed(section)) < review.MOST_SECTION_LINES[section]
+
+
 @pytest.mark.parametrize("method", sorted(NAMES))
 def test_a_method_can_be_reviewed_by_one_person(method: str) -> None:
     assert review.lines(slices()[method]) < review.MOST_SLICE_LINES, (

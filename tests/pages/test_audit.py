@@ -261,7 +261,7 @@ def test_a_session_is_closed_and_its_receipt_checked_by_the_browser(visitor: Vis
     page.get_by_role("link", name="twelve means").click()
     expect(page.get_by_role("region", name="Plan and recorded answers")).to_contain_text("5")
     visitor.check()
-    page.get_by_role("button", name="Close the session").click()
+    visitor.confirm("Close the session")
     page.get_by_role("link", name="Check the receipt").click()
     expect(page.locator("output")).to_contain_text("The receipt is valid.")
     expect(page.locator("output")).to_contain_text("5 of 12")

@@ -186,6 +186,19 @@ def test_a_price_that_arrives_while_a_button_is_pressed_does_not_move_it(page: P
     expect(page.locator("#quote")).to_contain_text("of the budget")
 
 
+def test_a_former_price_is_dimmed_while_the_next_one_is_calculated(page: Page, dataset: str) -> None:
+    page.goto(_form(dataset, "model"))
+    page.get_by_label("Target").select_option("income")
+    price = page.locator("#quote")
+    expect(price).to_contain_text("of the budget")
+    expect(price).to_have_css("opacity", "1")
+    with delayed(page, "**/quote?kind=model"):
+        page.locator("[name='privacy.epsilon']").fill("0.3")
+        for stale in (price, page.locator("#charge")):
+            expect(stale).to_have_css("opacity", "0.5")
+    expect(price).to_have_css("opacity", "1")
+
+
 def test_fields_that_arrive_while_a_button_is_pressed_do_not_move_it(page: Page, dataset: str) -> None:
     add = page.get_by_role("button", name="Add a candidate")
     page.goto(_form(dataset, "tuning"))
@@ -214,6 +227,10 @@ def test_a_running_job_is_cancelled_by_a_slow_click(page: Page, server: Live, da
             pass
         page.wait_for_timeout(ANSWER_MILLISECONDS)
         page.mouse.up()
+        with page.expect_response(re.compile("/part$")):
+            pass
+        page.wait_for_timeout(ANSWER_MILLISECONDS)
+        page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
         expect(page.get_by_role("status")).to_contain_text("Cancelled")
     finally:
         server.engine.gate.set()

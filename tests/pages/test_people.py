@@ -116,9 +116,9 @@ def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live,
     with Visitor.arrived(page.context.browser, server.url, token) as analyst:  # type: ignore[arg-type]
         analyst.page.get_by_role("link", name="people").click()
         expect(analyst.page.get_by_role("link", name="Grants")).to_have_count(0)
-    page.get_by_role("button", name="Remove the allotment of ada <b>").click()
+    visitor.confirm("Remove the allotment of ada <b>")
     expect(page.get_by_role("region", name="Allotments so far")).to_have_count(0)
-    page.get_by_role("button", name="Revoke the grant of ada <b>").click()
+    visitor.confirm("Revoke the grant of ada <b>")
     expect(page.get_by_role("region", name="Grants so far")).to_have_count(0)
 
 
@@ -133,7 +133,7 @@ def test_a_long_name_does_not_cover_the_next_button(visitor: Visitor, server: Li
     region = page.get_by_role("region", name="Grants so far")
     expect(region).to_contain_text("x" * 200)
     assert region.evaluate("found => found.scrollWidth") < 2 * 390
-    page.get_by_role("button", name=f"Revoke the grant of {'x' * 200}").click()
+    visitor.confirm(f"Revoke the grant of {'x' * 200}")
     expect(region).to_have_count(0)
 
 
@@ -243,6 +243,11 @@ def test_every_wrong_field_has_its_reason_beside_it(visitor: Visitor, tmp_path: 
     expect(page.locator("#budget-epsilon-error")).to_have_text("must be a number, such as 0.5")
     visitor.complaints.clear()  # the browser's own, of the 422
     visitor.check()
+    page.get_by_label("Epsilon").fill("2")
+    page.get_by_label("Delta").focus()
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"epsilon": 2'))
+    expect(page.locator("#columns-0-lower-error")).to_be_visible()
+    expect(page.locator("#budget-epsilon-error")).to_have_count(0)
 
 
 def test_an_ambiguous_bound_has_its_reason_beside_it(visitor: Visitor) -> None:

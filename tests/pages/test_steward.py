@@ -4,7 +4,6 @@ And the page of the interface, where everybody can read each request and try it.
 """
 
 import json
-import re
 
 from playwright.sync_api import Browser, expect
 
@@ -35,7 +34,15 @@ def test_an_analyst_is_let_in_without_a_terminal(
         assert rows.value.suggested_filename.endswith(".synthetic.csv")
         analyst.check()
     page.get_by_role("link", name="Tokens").click()
-    page.get_by_role("button", name=re.compile("Revoke the token of grace")).click()
+    revoke = page.get_by_role("button", name="Revoke the token of grace")
+    revoke.press("Enter")
+    dialog = page.get_by_role("dialog", name="Revoke this token of grace?")
+    expect(dialog.get_by_role("button", name="Keep it")).to_be_focused()
+    visitor.check()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(revoke).to_be_focused()
+    visitor.confirm("Revoke the token of grace")
     expect(page.get_by_role("region", name="List of valid tokens")).not_to_contain_text("grace")
 
 
@@ -68,6 +75,14 @@ def test_a_request_is_tried_where_it_is_described(browser: Browser, server: Live
     with Visitor.arrived(browser, server.url, None) as stranger:
         page = stranger.page
         page.goto("/docs")
+        page.get_by_label("Filter routes").fill("post calib")
+        expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(["Calculate noise"])
+        expect(page.get_by_role("status")).to_contain_text("1 of ")
+        command = page.locator("details", has=page.locator("pre", has_text='POST "$PURSE_URL/v1/calibrations"'))
+        command.locator("summary").click()
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        command.get_by_role("button", name="Copy").click()
+        assert "--json" in page.evaluate("navigator.clipboard.readText()")
         page.get_by_label("Token", exact=True).fill(server.token)
         page.locator("summary", has_text="Try POST /v1/calibrations").click()
         form = page.locator("form[data-path='/v1/calibrations']")

@@ -29,7 +29,7 @@ from solvers.preparation import ByProfile, Declared, Private
 from solvers.preparation.moments import Moments
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import Limits, Quote, run
+from solvers.solve import Quote, WorkLimits, run
 from tests.support.coupled import complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.receipts import make
@@ -154,10 +154,10 @@ def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
         assert quote.release.epsilon <= privacy.epsilon
         assert quote.forecast.statement
         assert quote.preparation_reason
-        limits = Limits(quote.gradient_evaluations, sum(q.answers for q in planned))
+        limits = WorkLimits(quote.gradient_evaluations, sum(q.answers for q in planned))
         asked_for: Any = {} if method.standardises else {"preparation": quote.preparation}
         assert plan(method, problem, privacy, limits=limits, **asked_for).release == quote.release
-        for tight in (Limits(limits.evaluations * 0.999), Limits(answers=limits.answers - 1)):
+        for tight in (WorkLimits(limits.evaluations * 0.999), WorkLimits(answers=limits.answers - 1)):
             with pytest.raises(OutOfRange):
                 plan(method, problem, privacy, limits=tight, **asked_for)
 

@@ -19,12 +19,12 @@ import httpx
 import pytest
 
 from app.http.gathered import Gathered
-from app.http.protocol import Limits
+from app.http.protocol import ConnectionLimits
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, SPEC, people
 
-LIMITS = Limits(connections=12, head_bytes=2**14, seconds_head=PATIENCE, seconds_unread=PATIENCE)
+LIMITS = ConnectionLimits(connections=12, head_bytes=2**14, seconds_head=PATIENCE, seconds_unread=PATIENCE)
 START = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
 
 VERIFY = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

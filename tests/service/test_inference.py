@@ -219,8 +219,6 @@ def test_a_reference_and_a_level_change_the_table_and_not_the_price(shared: Serv
     [
         ({"method": {"name": "dp_gd"}}, "unsupported_combination"),
         ({"regularizer": {"name": "l1", "strength": 0.1}}, "unsupported_combination"),
-        ({"preparation": {"name": "declared"}}, "unsupported_combination"),
-        ({"loss": {"name": "hinge"}}, "unsupported_combination"),
         ({"family": "poisson"}, "unsupported_combination"),
         ({"family": "poisson", "target": "age", "features": ["ward"]}, "unsupported_combination"),
         ({"family": "poisson", "target": "falls", "loss": {"name": "squared"}}, "invalid_request"),

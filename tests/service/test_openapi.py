@@ -1,7 +1,10 @@
 """The OpenAPI document is complete: every field is described, every error is listed, every body is there."""
 
+import json
 import re
+import shlex
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import pytest
@@ -267,6 +270,13 @@ def test_docs_are_one_page_with_one_script_and_nothing_from_elsewhere(
     headings, links = re.findall(r'<h3 id="([^"]+)"', response.text), re.findall(r'href="#([^"]+)"', response.text)
     assert len(headings) == len(set(headings))
     assert set(links) <= set(headings)
+    commands = [unescape(each) for each in re.findall(r"<pre>(.*?)</pre>", response.text, re.DOTALL)]
+    assert len(commands) == sum(map(len, document["paths"].values()))
+    [command] = [each for each in commands if each.startswith('curl -X POST "$PURSE_URL/v1/tokens" ')]
+    words = shlex.split(command.replace("$PURSE_TOKEN", shared.tokens["steward"]))
+    headers = dict([words[words.index("-H") + 1].split(": ")])
+    created = shared.client.post("/v1/tokens", json=json.loads(words[words.index("--json") + 1]), headers=headers)
+    assert created.status_code == 201, created.text
     assert "`" not in re.sub(r"<textarea.*?</textarea>", "", response.text, flags=re.DOTALL)
 
 

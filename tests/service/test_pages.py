@@ -52,7 +52,7 @@ def test_styles_hide_only_heads_of_tables_by_width() -> None:
     blocks = re.findall(r"@media([^{]*)\{((?:[^{}]*\{[^{}]*\})*)", styles)
     assert any("max-width" in query for query, _ in blocks)
     hiding = [rule for _, rules in blocks for rule in re.findall(r"([^{}]*)\{[^{}]*display: ?none", rules)]
-    assert [rule.strip() for rule in hiding] == [".stack thead"]
+    assert [rule.strip() for rule in hiding] == [".stack thead, .stack td[data-label]:empty"]
 
 
 def test_every_page_has_a_row_and_every_row_a_page() -> None:

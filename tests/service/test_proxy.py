@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from pydantic import ValidationError
 
-from app.http.protocol import Limits
+from app.http.protocol import ConnectionLimits
 from app.http.routing import own_path
 from app.http.server import configured
 from app.settings import Settings
@@ -81,7 +81,7 @@ def test_forwarded_headers_of_trusted_peers_only_are_used(
 
     headers = [(b"x-forwarded-for", b"192.0.2.7, 203.0.113.9"), (b"x-forwarded-proto", b"https")]
     scope = {"type": "http", "scheme": "http", "client": (peer, 5), "headers": headers}
-    config = configured(FastAPI(), Limits(), trusted)
+    config = configured(FastAPI(), ConnectionLimits(), trusted)
     config.app = app
     config.load()
     asyncio.run(config.loaded_app(scope, None, None))

@@ -101,6 +101,11 @@ class Visitor:
         self.page.get_by_role("button", name="Sign in").click()
         self.page.get_by_role("button", name="Sign out").wait_for()
 
+    def confirm(self, name: str) -> None:
+        """Click a button whose name begins so, and confirm in the dialog that it opens."""
+        self.page.get_by_role("button", name=name).click()
+        self.page.get_by_role("dialog").get_by_role("button").last.click()
+
     def check(self) -> None:
         """Fail if axe finds a violation on a desk in light colours or a phone in dark ones, or if a page is too wide.
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from app.calculation.calculators import Calculators
-from app.http.protocol import BoundedProtocol, Limits
+from app.http.protocol import BoundedProtocol, ConnectionLimits
 from app.http.server import configured
 from app.main import create_app
 from app.settings import Settings
@@ -46,13 +46,13 @@ class Live:
 
 @contextmanager
 def live(
-    home: Path, calculators: Calculators | None = None, limits: Limits | None = None, root_path: str = ""
+    home: Path, calculators: Calculators | None = None, limits: ConnectionLimits | None = None, root_path: str = ""
 ) -> Iterator[Live]:
     """A service that is ready; stopped at the end."""
     engine = InlineEngine()
     settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD), root_path=root_path, **UNHURRIED)
     app = create_app(settings, engine=engine, calculators=calculators or InlineCalculators())
-    server = uvicorn.Server(configured(app, limits or Limits(), timeout_graceful_shutdown=2))
+    server = uvicorn.Server(configured(app, limits or ConnectionLimits(), timeout_graceful_shutdown=2))
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})

@@ -43,6 +43,11 @@ _ROW = re.compile(r"^\| \[(\S+)\.py\]\(\S+\) \| (\d+) \| (.+) \|$", re.MULTILINE
 _FIXED = "### Tunings and published forms"  # from this heading on, the files are chosen by hand
 FLOORS = ("accounting", "solvers")
 MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2330
+MOST_SECTION_LINES = {
+    "Answers compose to epsilon": 2520,
+    "The ledger never exceeds the budget": 2930,
+    "A file's neighbors stay neighbors": 2960,
+}
 ORACLES: dict[type[Any], str] = {
     FullBatchRun: "solvers.data_access.full_batch",
     SampledRun: "solvers.data_access.sampled",
@@ -77,6 +82,12 @@ FRAME = (
 def stated() -> dict[str, str]:
     """Return what to check in each module of the page's tables."""
     return {path.replace("/", "."): check for path, _, check in _ROW.findall(PAGE.read_text())}
+
+
+def listed(section: str) -> set[str]:
+    """Return the modules in the tables of a section of the page."""
+    text = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return {path.replace("/", ".") for path, _, _ in _ROW.findall(text)}
 
 
 @cache

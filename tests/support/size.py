@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,18 @@ class Module:
             if PARTICLES.fullmatch(node.id.strip("_").lower()):
                 yield f"{self.name}:{node.lineno} {node.id}"
 
+    def imported(self) -> Iterator[tuple[str, str]]:
+        """Yield the module and the name of each import, inside functions too, except those for types alone."""
+        for_types = {
+            id(node)
+            for block in ast.walk(self.tree)
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+            for node in ast.walk(block)
+        }
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+                yield from ((node.module, alias.name) for alias in node.names)
+
     def particle_parameters(self) -> Iterator[str]:
         """Yield the parameters that are a bare particle or participle."""
         for node in ast.walk(self.tree):
@@ -129,6 +142,21 @@ def modules(*folders: str) -> list[Module]:
     return [Module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+def import_circle(product: list[Module]) -> list[str]:
+    """Return the modules of a circle of imports; empty if there is none."""
+    names = {module: module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for module in product}
+    ours = set(names.values())
+    graph: TopologicalSorter[str] = TopologicalSorter()
+    for module, name in names.items():
+        imported = (f"{source}.{each}" if f"{source}.{each}" in ours else source for source, each in module.imported())
+        graph.add(name, *(other for other in imported if other in ours and other != name))
+    try:
+        graph.prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def excesses(product: list[Module]) -> dict[str, list[str]]:
     """Return the places in the product that break a limit for its shape, by limit."""
     return {
@@ -140,6 +168,7 @@ def excesses(product: list[Module]) -> dict[str, list[str]]:
         ],
         "assignments to bare particles": [place for module in product for place in module.particle_names()],
         "parameters that are bare particles": [place for module in product for place in module.particle_parameters()],
+        "modules in a circle of imports": import_circle(product),
     }
 
 

@@ -28,7 +28,7 @@ from app.identity.store import Principal
 from app.jobs import attempts, service, store
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
-from app.jobs.queue import NO_LIMITS, Limits
+from app.jobs.queue import NO_LIMITS, QueueLimits
 from app.jobs.release import Unreleasable
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
@@ -67,7 +67,7 @@ class World:
     steward: Principal
     number_of_datasets: int = 0
     holders: dict[tuple[str, int], Holder] = field(default_factory=dict)
-    limits: Limits = NO_LIMITS
+    limits: QueueLimits = NO_LIMITS
 
     @staticmethod
     def at(home: Path, clock: Clock | None = None, **chosen: Any) -> "World":

@@ -115,8 +115,9 @@ export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
   const number = (value) => (value === null ? "–" : String(Number(value.toPrecision(3))));
   const name = (at) => (isTime ? minute(at) : number(at));
   const every = Math.ceil(x.length / MOST_TABLE_ROWS);
+  const isShown = (index) => index % every === every - 1 && lines.some(({ values }) => values[index] !== null);
   const rows = x.map((at, index) => [name(at), ...lines.map(({ values }) => number(values[index]))]);
-  const tableRows = rows.filter((_, index) => index % every === every - 1);
+  const tableRows = rows.filter((_, index) => isShown(index));
   const heads = [axis, ...lines.map(({ label }) => label)];
   place.after(element("details", "", [element("summary", "The chart as a table"), element("div", "", [table(heads, tableRows)])]));
 }

@@ -1,5 +1,7 @@
-// Writes the reason beside each field that the server rejected. The server lists the fields in [data-where].
+// Writes the reason beside each field that the server rejected. The server lists the fields in [data-where]. A later swap
+// can remove a reason from the page, so all are written again, except those of fields that were edited since.
 "use strict";
+const listed = new WeakMap(); // by control, the list's item
 const ROOT = /^(body|spec|query)(\.|$)/;
 
 /** Return the fieldset of a list's member, such as `columns.2`. Removed members leave gaps in the names of controls. */
@@ -49,10 +51,15 @@ function markAll() {
     const [firstWord] = reason.split(" "); // a reason about a whole member begins with the field, as in "lower must be"
     const control = (member && findControl([...path, firstWord])) || findControl([...path, ...rest]);
     if (member) name.textContent = name.textContent.replace(/^\w+ \d+/, member.dataset.label);
-    if (control) mark(control, reason);
+    if (!control) continue;
+    mark(control, reason);
+    listed.set(control, violation);
   }
 }
 
-document.addEventListener("input", ({ target }) => clear(target));
+document.addEventListener("input", ({ target }) => {
+  clear(target);
+  listed.get(target)?.removeAttribute("data-where");
+});
 document.addEventListener("htmx:after:swap", markAll);
 document.addEventListener("DOMContentLoaded", markAll);

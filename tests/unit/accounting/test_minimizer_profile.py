@@ -15,7 +15,7 @@ from accounting.charges import EarlierPlan
 from accounting.divergences.gaussian import gauss_delta
 from accounting.filter import Filter
 from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
-from accounting.mechanisms.row_objective_perturbation import MinimizerProfile, Profile
+from accounting.mechanisms.row_objective_perturbation import LossProfile, MinimizerProfile
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 from accounting.records import receipt
@@ -170,7 +170,7 @@ def test_it_lies_between_one_gaussian_answer_and_the_first_profile(relation: Rel
     for m in (1e-7, 0.01, 0.3, 3.0):
         for ratio in (1e-12, 0.01, 1.0, 1e6):
             shift = math.log1p(ratio) * (1 + 1e-9)
-            first = Profile(shift, 1 / m, relation)
+            first = LossProfile(shift, 1 / m, relation)
             previous = 1.0
             for share in (0.0, 0.1, 1.0, 3.0, 6.0):
                 e = share * sensitivity_factor(relation) * max(m, 1e-5)

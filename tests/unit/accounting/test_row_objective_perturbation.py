@@ -17,7 +17,7 @@ from accounting.divergences.gaussian import gauss_delta
 from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
 from accounting.mechanisms.objective_perturbation import AbstractPerturbedObjective
-from accounting.mechanisms.row_objective_perturbation import Profile
+from accounting.mechanisms.row_objective_perturbation import LossProfile
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
@@ -35,7 +35,7 @@ def _plan(ratio: float, z: float, *companions: PlannedQuery, relation: Relation 
 
 
 def _of(ratio: float, z: float, relation: Relation) -> Bound:
-    profile = Profile(math.log1p(ratio), z, relation)
+    profile = LossProfile(math.log1p(ratio), z, relation)
     return lambda epsilon: min(1.0, profile.delta(epsilon - profile.shift)) if epsilon >= profile.shift else 1.0
 
 
@@ -151,7 +151,7 @@ def test_an_angle_that_follows_earlier_answers_is_covered(z: float, other_mu_squ
     x = np.linspace(-9, 9, 1501)
     weights = norm.pdf(x)
     weights /= weights.sum()
-    profile = Profile(0.0, z, "replace_one")
+    profile = LossProfile(0.0, z, "replace_one")
     for epsilon in np.array([0.5, 1.5, 3.0, 4.5]) * math.sqrt(own + other_mu_squared):
         remaining = epsilon - math.sqrt(other_mu_squared) * x - other_mu_squared / 2
         splits = [own * share for share in (1.0, 0.95, 0.8, 0.6, 0.5)]
@@ -195,7 +195,7 @@ def test_the_stated_epsilon_to_fifty_digits(
 @pytest.mark.parametrize("z", [0.9, 3.0, 30.0])
 def test_rows_at_an_angle_count_where_the_profile_is_not_convex(z: float) -> None:
     """Below h four corners are counted, each as far as it can be: two rows at a right angle cost more than parallel."""
-    t, profile = 4 / z**2, Profile(0.0, z, "replace_one")
+    t, profile = 4 / z**2, LossProfile(0.0, z, "replace_one")
     h = math.sqrt(t + t**2 / 4)
     for share, corners in ((0.1, 4), (1 - 1e-9, 4), (1 + 1e-9, 2), (3.0, 2)):
         assert profile.delta(share * h) == pytest.approx(corners * gauss_delta(math.sqrt(t), share * h))
@@ -222,9 +222,9 @@ def test_it_takes_less_noise_than_the_curve_and_more_than_one_answer(privacy: Pr
 
 
 def test_epsilon_beyond_the_profile_is_infinite_or_that_of_the_curve() -> None:
-    assert Profile(0.1, 3.0, "replace_one").epsilon(1e-13) == math.inf
-    assert Profile(0.1, 1e-7, "replace_one").epsilon(1e-6) == math.inf
-    assert Profile(0.1, 1e9, "replace_one").epsilon(1e-3) == 0.1  # what the determinants may cost remains
+    assert LossProfile(0.1, 3.0, "replace_one").epsilon(1e-13) == math.inf
+    assert LossProfile(0.1, 1e-7, "replace_one").epsilon(1e-6) == math.inf
+    assert LossProfile(0.1, 1e9, "replace_one").epsilon(1e-3) == 0.1  # what the determinants may cost remains
     plan = _plan(0.01, 150.0)
     assert SingleUseAccountant().epsilon(plan, 1e-2) == pytest.approx(RdpAccountant().epsilon(plan, 1e-2), rel=0.02)
     twice = Plan((PlannedQuery("minimizer", 2, RowObjectivePerturbation(0.01), 9.0),))

@@ -87,7 +87,7 @@ def test_an_unknown_field_of_a_spec_is_named_with_the_known_ones(
     ("changes", "says"),
     [
         ({"columns": [1]}, "columns.0: must be an object"),
-        ({"columns": [{"name": "age", "type": "numbr"}]}, "in type: number, category"),
+        ({"columns": [{"name": "age", "type": "numbr"}]}, "`type` must be one of: number, category"),
         ({"budget": {"epsilon": -1, "delta": 0}}, "budget.epsilon: must be at least 0.001"),
         ({"budget": {"epsilon": 1}}, "budget.delta: is required"),
         ({"max_unparsed": "much"}, "must be a number, such as 0.5"),

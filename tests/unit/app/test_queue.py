@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.http.errors import ApiError
 from app.jobs import attempts, queue
 from app.jobs.leases import Holder
-from app.jobs.queue import Limits
+from app.jobs.queue import QueueLimits
 from app.persistence.tables import ledgers
 from app.settings import Settings
 from tests.support.queues import replace_jobs
@@ -52,7 +52,7 @@ def test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running(
             last_turns[chosen] = turn = turn + 1
 
 
-def _claimed(world: World, count: int, limits: Limits = queue.NO_LIMITS) -> list[str]:
+def _claimed(world: World, count: int, limits: QueueLimits = queue.NO_LIMITS) -> list[str]:
     """Return the analysts of the jobs that `count` servers claim, one after the other."""
     analysts = []
     for _ in range(count):
@@ -90,8 +90,8 @@ def test_running_jobs_are_limited_over_all_servers(world: World) -> None:
     bob = world.join("bob", first, second)
     for dataset, owner in ((first, world.analyst), (first, world.analyst), (second, world.analyst), (first, bob)):
         world.submit(dataset, owner=owner, privacy={"epsilon": 0.1})
-    assert _claimed(world, 4, Limits(analyst=1)) == ["ada", "bob"]
-    assert _claimed(world, 4, Limits(dataset=2)) == ["ada"], "two jobs run on the first dataset"
+    assert _claimed(world, 4, QueueLimits(analyst=1)) == ["ada", "bob"]
+    assert _claimed(world, 4, QueueLimits(dataset=2)) == ["ada"], "two jobs run on the first dataset"
     assert _claimed(world, 4) == ["ada"]
 
 
@@ -100,7 +100,7 @@ def test_queued_jobs_are_limited(world: World) -> None:
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     settings = Settings(home=world.settings.home, max_queued_per_analyst=2, max_queued_per_dataset=3)
     bob = world.join("bob", dataset)
-    world.limits = Limits.queued(settings)
+    world.limits = QueueLimits.queued(settings)
     job = world.submit(dataset, key="first").id
     world.submit(dataset)
     kinds = world.kinds(dataset)
@@ -132,7 +132,7 @@ def test_the_claimed_job_is_that_of_the_rule(world: World) -> None:
         running = [(rng.choice(people).id, rng.choice(datasets)) for _ in range(rng.randint(0, 3))]
         last_turns = {who.id: turn for turn, who in enumerate(rng.sample(people, rng.randint(0, 4)), 1)}
         frozen = set(rng.sample(datasets, rng.randint(0, 2)))
-        limits = Limits(rng.choice((None, 1, 2)), rng.choice((None, 1, 2)))
+        limits = QueueLimits(rng.choice((None, 1, 2)), rng.choice((None, 1, 2)))
         replace_jobs(world, lines, running, last_turns, frozen)
         with world.database.read() as connection:
             job = queue.claimable(connection, ["lives"], (), limits)
@@ -147,7 +147,7 @@ def _by_the_rule(
     running: list[tuple[str, str]],
     last_turns: dict[str, int],
     frozen: set[str],
-    limits: Limits,
+    limits: QueueLimits,
 ) -> int | None:
     """Return the position in the queue of the next job."""
     limit = (limits.analyst or 99, limits.dataset or 99)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.pages import releases
-from app.pages.releases import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_OF_PAGE, MOST_ROWS, Table, view
+from app.pages.releases import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_OF_PAGE, MOST_ROWS, PageTable, view
 from purse import tables
 from purse.tables import Estimate
 from purse.wire.columns import CategoryColumn
@@ -57,7 +57,7 @@ def test_a_wide_covariance_shows_its_first_rows_and_columns() -> None:
 
 
 def test_a_correlation_that_noise_hides_is_not_shaded() -> None:
-    table = Table.of(
+    table = PageTable.of(
         tables.Table(("", "a"), [("a", Estimate(-1.0, -1.0, 1.0)), ("b", Estimate(0.5, 0.25, 0.75))], look="heat")
     )
     assert table.shades[0] == (0.0,)
@@ -65,7 +65,7 @@ def test_a_correlation_that_noise_hides_is_not_shaded() -> None:
 
 
 def test_bars_are_scaled_without_the_intercept() -> None:
-    table = Table.of(tables.Table(("input", "encoded"), [("age", 0.5), ("intercept", -4.0)], look="bars"))
+    table = PageTable.of(tables.Table(("input", "encoded"), [("age", 0.5), ("intercept", -4.0)], look="bars"))
     assert [bar.length for bar in table.bars] == [1.0, -1.0]
 
 

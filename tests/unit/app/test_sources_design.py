@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sources.design import Design, Table
+from app.sources.design import Design, StatisticDesign
 from app.sources.design import load as load_design
 from app.sources.ingest import Reading, store
 from app.sources.matrix import (
@@ -213,7 +213,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="width"):
         load(design({}, AGE, SEX), folder)
     with pytest.raises(ValueError, match="width"):
-        load_design(Table.of(spec(AGE, SEX)), folder, folder)
+        load_design(StatisticDesign.of(spec(AGE, SEX)), folder, folder)
 
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])
@@ -287,7 +287,7 @@ def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
     with pytest.raises(DesignError, match="87381 columns"):
         design({"target": "city"}, CITY, *wide[:6])
     with pytest.raises(DesignError, match="262144 columns"):
-        Table.of(spec(*wide))
+        StatisticDesign.of(spec(*wide))
     assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * (2**14 + 1) + 1)
     job_design = design({}, SEX, *wide[:15])
     assert job_design.d == 15 * (2**14 + 1) + 1

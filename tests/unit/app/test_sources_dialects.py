@@ -254,11 +254,11 @@ def test_a_spec_whose_file_options_do_not_fit_its_columns_is_refused(wrong: dict
         (
             "100.000",
             {"decimal": ",", "thousands": "."},
-            r"columns.0.upper\s+is ambiguous: .* 100000 in",
+            r"columns.0.number.upper\s+is ambiguous: .* 100000 in",
         ),
-        ("1,000", {"thousands": ","}, r"columns.0.upper\s+must be a number, not text. Write 1000 as"),
-        ("12,5", {"decimal": ","}, r"columns.0.upper\s+must be a number, not text. Write 12.5 as"),
-        ("12.5", {}, r"columns.0.upper\s+must be a number, not text. Write 12.5 as"),
+        ("1,000", {"thousands": ","}, r"columns.0.number.upper\s+must be a number, not text. Write 1000 as"),
+        ("12,5", {"decimal": ","}, r"columns.0.number.upper\s+must be a number, not text. Write 12.5 as"),
+        ("12.5", {}, r"columns.0.number.upper\s+must be a number, not text. Write 12.5 as"),
     ],
 )
 def test_a_bound_written_as_text_is_refused_with_its_readings(
@@ -266,8 +266,15 @@ def test_a_bound_written_as_text_is_refused_with_its_readings(
 ) -> None:
     columns = [{"name": "x", "type": "number", "lower": 0, "upper": bound}]
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    with pytest.raises(ValueError, match=message):
-        DatasetSpec.model_validate(fields | {"dialect": dialect})
+    with pytest.raises(ValueError, match=message) as refused:
+        DatasetSpec.model_validate(fields | {"dialect": dialect, "budget": {"epsilon": "2,5", "delta": 1e-6}})
+    assert "budget.epsilon" in str(refused.value)
+
+
+def test_a_category_that_is_written_as_a_number_may_be_the_default() -> None:
+    column = {"name": "coinsurance", "type": "category", "categories": ["0", "25"], "default": "0"}
+    spec = DatasetSpec.model_validate({"name": "d", "columns": [column], "budget": {"epsilon": 1.0, "delta": 1e-6}})
+    assert spec.columns == [CategoryColumn.model_validate(column)]
 
 
 @pytest.mark.parametrize(

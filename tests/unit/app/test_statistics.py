@@ -14,7 +14,7 @@ from app.http.errors import ApiError
 from app.results import statistics
 from app.results.intervals import Rows, quantile, stds_of
 from app.results.widths import widths as interval_widths
-from app.sources.design import Table
+from app.sources.design import StatisticDesign
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
@@ -199,7 +199,7 @@ def test_a_noisy_number_of_rows_widens_covariances() -> None:
 def test_each_requested_column_is_read_where_it_is_stored(tmp_path: Path) -> None:
     columns = [{"name": name, "type": "number", "lower": 0, "upper": 2} for name in ("a", "b", "c")]
     dataset_spec = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    table = Table.of(DatasetSpec.model_validate_json(json.dumps(dataset_spec)), ["c", "a"])
+    table = StatisticDesign.of(DatasetSpec.model_validate_json(json.dumps(dataset_spec)), ["c", "a"])
     stored = Coded(np.zeros((1, 3)), np.zeros((1, 0), dtype=np.uint8), (2, 0, 1))
     assert table.read(stored, (1, 1, 1), tmp_path)[0].offsets == (1, 2)
 

@@ -18,7 +18,7 @@ from purse.prediction import UnsupportedCategory, encode, margins_of
 from purse.terms import expand
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
-from purse.wire.models import EncodedMeans, width
+from purse.wire.models import EncodedMeans
 from purse.wire.terms import Factor, MergedLevel, Term
 from tests.support.models import model_document
 
@@ -239,7 +239,7 @@ def _with_terms() -> Model:
     ]
     terms = [Term(factors=own) for own in products]
     features = [feature.column for feature in expand(model.features, terms)]
-    weights = np.random.default_rng(6).normal(size=sum(map(width, features))).tolist()
+    weights = np.random.default_rng(6).normal(size=sum(column.code_count for column in features)).tolist()
     update = {"features": features, "inputs": model.features, "terms": terms, "coefficients": weights}
     return model.model_copy(update=update)
 

@@ -16,7 +16,7 @@ from solvers.data_access.full_batch import FullBatchOracle
 from solvers.errors import RunFailed
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.selection import Auto
-from solvers.solve import Limits, run
+from solvers.solve import WorkLimits, run
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(
@@ -100,6 +100,6 @@ def test_a_result_that_is_not_a_finite_vector_is_not_released(
 
 
 def test_noise_of_more_coordinates_than_are_allowed_is_refused() -> None:
-    plan(methods.DpGd(steps=3), PROBLEM, PRIVACY, limits=Limits(coordinates=3 * 6))
+    plan(methods.DpGd(steps=3), PROBLEM, PRIVACY, limits=WorkLimits(coordinates=3 * 6))
     with pytest.raises(OutOfRange, match="coordinates"):
-        plan(methods.DpGd(steps=3), PROBLEM, PRIVACY, limits=Limits(coordinates=3 * 6 - 1))
+        plan(methods.DpGd(steps=3), PROBLEM, PRIVACY, limits=WorkLimits(coordinates=3 * 6 - 1))

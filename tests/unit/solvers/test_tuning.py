@@ -30,7 +30,7 @@ from solvers.methods import DpGd, Method, ObjectivePerturbation, OutputPerturbat
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import Limits, Quote
+from solvers.solve import Quote, WorkLimits
 from solvers.solve import run as run_one
 from solvers.trials import Candidate, Candidates, Tuning
 from tests.support.noiseless import noiseless
@@ -219,7 +219,7 @@ def test_refusals_name_the_reason(rows: tuple[Vector, Vector]) -> None:
     with pytest.raises(NeedsDelta):
         tuning.plan(CANDIDATES, PROBLEM, Privacy(1.0))
     with pytest.raises(OutOfRange, match="per-row gradients"):
-        tuning.plan(CANDIDATES, PROBLEM, PRIVACY, Limits(evaluations=20.0 * N))
+        tuning.plan(CANDIDATES, PROBLEM, PRIVACY, WorkLimits(evaluations=20.0 * N))
     for repeats in (0, 129):
         with pytest.raises(OutOfRange):
             Candidates(CANDIDATES.candidates, repeats)
