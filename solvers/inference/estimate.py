@@ -114,7 +114,7 @@ class Estimate:
         weights = budget.last_weights(answers.target, answers.share)
         curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
         values, vectors = np.linalg.eigh(answers.curvature)
-        predicted = predicted_curvature(coordinates.estimated, answers.point, weights, least=0.0)
+        predicted = predicted_curvature(coordinates.estimated, answers.point, weights, least_share=0.0)
         positive = np.maximum(values, _RESOLVED_STDS * curvature_std)
         inverse = (vectors / positive) @ vectors.T
         score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(coordinates.size)

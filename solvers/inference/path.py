@@ -44,14 +44,14 @@ class Path:
         return np.asarray(w - step * min(1.0, self.longest_step / max(length, 1e-12)))
 
 
-def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights, least: float) -> Matrix:
+def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights, least_share: float) -> Matrix:
     """Return the mean weighted curvature at w if rows were Gaussian, by Stein's identity.
 
     Margins are then Gaussian, and the mean of F(m) u u' is a matrix in span(second, mean, covariance w).
 
     Parameters
     ----------
-    least : smallest eigenvalue, as a share of the mean curvature
+    least_share : smallest eigenvalue, as a share of the mean curvature
     """
     along = coordinates.covariance @ w
     variance = max(float(w @ along), _LEAST_VARIANCE)
@@ -62,5 +62,5 @@ def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights
     bend = float(NODE_WEIGHTS @ (values * (NODES**2 - 1))) / variance
     mixed = np.outer(coordinates.mean, along)
     change = slope * (mixed + mixed.T) + bend * np.outer(along, along)
-    minimum = least * mean * float(np.trace(coordinates.second)) / coordinates.size
+    minimum = least_share * mean * float(np.trace(coordinates.second)) / coordinates.size
     return raised(mean * coordinates.second + coordinates.weight * change, minimum)
