@@ -6,7 +6,7 @@ A replay begins at the first entry, or at a checkpoint: the document of a replay
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, assert_never
+from typing import Annotated, Any, ClassVar, Final, Literal, assert_never
 
 from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
@@ -18,6 +18,9 @@ from accounting.records.documents import Sha256, Text, typed
 from accounting.records.entries import event_of
 from accounting.records.filters import CostField
 from accounting.records.ledger import LedgerState, described, step
+
+VERSION: Final = 4
+"""Of the document of a replay."""
 
 _Stage = Literal["charged", "started", "ended"]
 _Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
@@ -62,7 +65,7 @@ class _Checkpoint:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
-    version: Literal[4]  # a document of another version is not read
+    version: Literal[4]  # VERSION; a document of another version is not read
     state: Annotated[LedgerState, PlainValidator(LedgerState.from_json), PlainSerializer(LedgerState.to_json)]
     opened: Text
     opening: Sha256
@@ -138,7 +141,7 @@ class Replay:
             raise LedgerInvalid("a ledger must have an entry")
         jobs = {job: (stage, cost) for job, (stage, cost) in self._jobs.items() if stage != "ended"}
         sessions = {name: session for name, session in self._sessions.items() if session is not None}
-        checkpoint = _Checkpoint(4, self.state, self.opened, self.opening, self.datasets, jobs, sessions)
+        checkpoint = _Checkpoint(VERSION, self.state, self.opened, self.opening, self.datasets, jobs, sessions)
         document: dict[str, Any] = _CHECKPOINT.dump_python(checkpoint, mode="json")
         return document
 

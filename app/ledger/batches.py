@@ -1,8 +1,10 @@
 """Rows of many ledgers, read with few statements, because a statement for each ledger makes a start slow."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from importlib.metadata import version
 
 import sqlalchemy as sa
 
@@ -13,6 +15,7 @@ from app.ledger.store import entry_of_row
 from app.persistence.tables import analyst_spend, datasets, ledger_entries, ledgers
 
 _LENGTH = 200  # ids in one statement
+_VERSION = version("privy-purse")
 # The number of the last entry of the ledger in the enclosing statement.
 _LAST_SEQUENCE = (
     sa.select(sa.func.max(ledger_entries.c.sequence))
@@ -41,6 +44,11 @@ class LedgerRows:
     charges: int = 0
     sums: list[str] = field(default_factory=list)
 
+    @property
+    def sha256(self) -> str:
+        """The hash of these rows, and of this program's version, which decides how they must agree with the entries."""
+        return hashlib.sha256(repr((_VERSION, self)).encode()).hexdigest()
+
 
 def split(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """Split ids into batches that are short enough for one statement."""
@@ -54,9 +62,11 @@ def rows_of(connection: sa.Connection, batch: Sequence[str]) -> dict[str, Ledger
     for ledger, state, family, last in connection.execute(sa.select(*columns).where(ledgers.c.id.in_(batch))):
         rows[ledger] = LedgerRows(state, family, last or 0)
     of_datasets = sa.select(datasets.c.ledger_id, *(datasets.c[column.name] for column in fields(Row)))
-    for ledger, *row in connection.execute(of_datasets.where(datasets.c.ledger_id.in_(batch))):
+    of_datasets = of_datasets.where(datasets.c.ledger_id.in_(batch)).order_by(datasets.c.id)
+    for ledger, *row in connection.execute(of_datasets):
         rows[ledger].rows.append(Row(*row))
-    for sums in connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id.in_(batch))):
+    of_analysts = sa.select(analyst_spend).where(analyst_spend.c.ledger_id.in_(batch))
+    for sums in connection.execute(of_analysts.order_by(analyst_spend.c.owner_id)):
         rows[sums.ledger_id].charges += sums.charges
         rows[sums.ledger_id].sums.append(sums.spent)
     return rows

@@ -1,8 +1,10 @@
 """Signed checkpoints of ledgers, so that a start need not verify every ledger from its first entry.
 
-A checkpoint is the replay of a ledger up to some entry, signed with the service's key. Write access to the database is
-not enough to produce one. A start continues the replay of the checkpoint and verifies the entries after it. A thread
-then verifies the entries before it, from the first one, and compares the replays.
+A checkpoint is the replay of a ledger up to some entry, and the hash of the rows that agreed with it. Both are signed
+with the service's key, so write access to the database is not enough to produce a checkpoint. If the rows have this
+hash at a start, they agree with the replay as before. Otherwise the start continues the replay, verifies the entries
+after it, and compares the rows. A thread then verifies the entries before the checkpoint, from the first one, and
+compares the replays.
 
 A checkpoint is not used if it is missing or damaged, if the current key did not sign it, if the ledger does not contain
 its head, as after a rollback, if its first entry has changed, or if the last published head (`app.ledger.epoch`) is
@@ -11,21 +13,22 @@ are verified before the start, and a rollback is detected as it is without check
 """
 
 import hashlib
+import hmac
 import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from accounting.errors import AccountingError, LedgerInvalid
 from accounting.records.chain import Head
-from accounting.records.documents import canonical, parse
-from accounting.records.replay import Replay
-from accounting.records.signing import CHECKPOINT, check_json
+from accounting.records.documents import fields
+from accounting.records.replay import VERSION, Replay
 from app.ledger import audit, batches, store
 from app.ledger.batches import LedgerRows
 from app.ledger.keys import SigningKeys
@@ -39,6 +42,25 @@ MOST_UNSIGNED = 1000  # entries without a checkpoint, of all ledgers; verifying 
 _LOG = logging.getLogger("purse.ledger")
 
 
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """A ledger as it was verified, which is the content of a checkpoint.
+
+    Parameters
+    ----------
+    replay : document of the replay to the last entry (`Replay.to_json`)
+    rows : hash of the rows that agreed with it (`LedgerRows.sha256`)
+    """
+
+    replay: dict[str, Any]
+    rows: str
+
+    @property
+    def head(self) -> Head:
+        """The head of the last entry."""
+        return Head(self.replay["state"]["sequence"], self.replay["state"]["head"])
+
+
 class Checkpoints:
     """The checkpoints of a service's ledgers.
 
@@ -50,9 +72,9 @@ class Checkpoints:
 
     def __init__(self, database: Database, keys: SigningKeys, refused: Callable[[str], None]) -> None:
         self._database, self._keys, self._refused = database, keys, refused
-        self._followed: dict[str, dict[str, Any]] = {}  # by ledger, the replay to its end at the last check
-        self._stored: dict[str, int] = {}  # by ledger, the sequence number of its checkpoint
-        self._unchecked: dict[str, Replay] = {}  # checkpoints that a whole replay has not yet confirmed
+        self._verified: dict[str, _Verified] = {}  # by ledger, as of the last check
+        self._signed: dict[str, _Verified] = {}  # by ledger, its checkpoint
+        self._unchecked: set[str] = set()  # ledgers whose checkpoint a whole replay has not yet confirmed
         self._stopped = threading.Event()
         self._then: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
@@ -108,41 +130,41 @@ class Checkpoints:
         except (AccountingError, OSError) as error:  # the next start verifies more entries
             _LOG.warning("ledgers_not_verified %s", type(error).__name__)
 
-    def _verify(self, connection: sa.Connection, ledger: str, rows: LedgerRows, signed: Replay | None) -> str | None:
+    def _verify(self, connection: sa.Connection, ledger: str, rows: LedgerRows, signed: _Verified | None) -> str | None:
         """Verify a ledger from its checkpoint, or from its first entry; return what does not hold, or None."""
         if signed is not None:
-            followed = Replay.from_json(signed.to_json())
-            if audit.follow(connection, ledger, followed, rows) is None:
-                self._unchecked[ledger], self._stored[ledger] = signed, signed.sequence
-                self._followed[ledger] = followed.to_json()
+            with suppress(AccountingError):
+                self._verified[ledger] = _verified(connection, ledger, rows, signed)
+                self._signed[ledger] = signed
+                self._unchecked.add(ledger)
                 return None
-        followed = Replay()
-        wrong = audit.follow(connection, ledger, followed, rows)
-        if wrong is None:
-            self._followed[ledger] = followed.to_json()
-        return wrong
+        try:
+            self._verified[ledger] = _verified(connection, ledger, rows, None)
+        except LedgerInvalid as error:
+            return str(error)
+        return None
 
     def _usable(
         self, connection: sa.Connection, batch: Sequence[str], published: Mapping[str, Head]
-    ) -> dict[str, Replay]:
-        """Return the replay of each checkpoint of these ledgers that may be used, by ledger."""
-        current = {"keys": self._keys.jwks()["keys"][:1]}  # a retired key may have been retired because it leaked
+    ) -> dict[str, _Verified]:
+        """Return the content of each checkpoint of these ledgers that may be used, by ledger."""
         signed = {}
         for row in connection.execute(sa.select(checkpoints).where(checkpoints.c.ledger_id.in_(batch))):
-            with suppress(AccountingError, ValueError):
-                document = parse(row.document)
-                wrong = check_json(_statement(row.ledger_id, document), row.signature, current, CHECKPOINT)
-                replay = Replay.from_json(document) if wrong is None else None
-                last = published.get(row.ledger_id)
-                if replay is not None and last is not None and last.sequence >= replay.sequence:
-                    signed[row.ledger_id] = replay
+            with suppress(AccountingError, AttributeError, LookupError, TypeError, ValueError):  # damaged
+                # The current key, because a retired one may have been retired because it leaked.
+                expected = self._keys.sign_checkpoint(signed_statement(row.ledger_id, row.document))
+                if hmac.compare_digest(row.signature.encode(), expected.encode()):
+                    content = _Verified(**fields(json.loads(row.document), ("replay", "rows"), "a checkpoint"))
+                    last = published.get(row.ledger_id)
+                    if last is not None and last.sequence >= content.head.sequence:
+                        signed[row.ledger_id] = content
         # Neighbors and unit are read from the first entry, so it must not change before the thread verifies it.
         openings = batches.openings(connection, list(signed))
-        present = batches.contained(connection, {ledger: replay.head for ledger, replay in signed.items()})
+        present = batches.contained(connection, {ledger: content.head for ledger, content in signed.items()})
         return {
-            ledger: replay
-            for ledger, replay in signed.items()
-            if ledger in present and openings.get(ledger) == replay.opening
+            ledger: content
+            for ledger, content in signed.items()
+            if ledger in present and openings.get(ledger) == content.replay["opening"]
         }
 
     def _run(self) -> None:
@@ -162,12 +184,12 @@ class Checkpoints:
 
     def _check_unchecked(self) -> None:
         """Verify from the first entry what a start took from checkpoints; raise `LedgerInvalid` if it does not hold."""
-        for ledger, signed in list(self._unchecked.items()):
-            if not self._is_confirmed(ledger, signed):
+        for ledger in sorted(self._unchecked):
+            if not self._is_confirmed(ledger, self._signed[ledger]):
                 return
-            del self._unchecked[ledger]
+            self._unchecked.remove(ledger)
 
-    def _is_confirmed(self, ledger: str, signed: Replay) -> bool:
+    def _is_confirmed(self, ledger: str, signed: _Verified) -> bool:
         """Return whether all entries up to a checkpoint were verified; False if the server stops meanwhile.
 
         Raises
@@ -175,12 +197,12 @@ class Checkpoints:
         LedgerInvalid
             if an entry does not hold, or the entries do not lead to the checkpoint.
         """
-        followed = Replay()
-        while followed.sequence < signed.sequence:
+        followed, last = Replay(), signed.head.sequence
+        while followed.sequence < last:
             if self._stopped.is_set():
                 return False
             began = time.monotonic()
-            limit = min(audit.PAGE, signed.sequence - followed.sequence)
+            limit = min(audit.PAGE, last - followed.sequence)
             try:
                 with self._database.read() as connection:  # for one page, because a long snapshot blocks the database
                     page = store.entries(connection, ledger, followed.sequence, limit)
@@ -192,55 +214,44 @@ class Checkpoints:
             if not page:
                 raise LedgerInvalid(f"{ledger}: its entries end before its checkpoint")
             self._stopped.wait(time.monotonic() - began)  # leave half of the time to requests
-        if followed.to_json() != signed.to_json():
+        if followed.to_json() != Replay.from_json(signed.replay).to_json():  # which gives missing fields their defaults
             raise LedgerInvalid(f"{ledger}: its entries do not lead to its checkpoint")
         return True
 
     def _sign(self) -> None:
-        """Verify the new entries of all ledgers. Sign checkpoints of those that have grown, if by enough in total."""
+        """Verify ledgers whose rows have changed. Sign their checkpoints if enough entries are without one."""
         if not self.are_confirmed:
             return
         with self._database.read() as connection:
             every = audit.ledger_ids(connection)
-        grown: dict[str, int] = {}  # by ledger, the number of its last entry
-        unsigned = 0
+        unsigned: dict[str, int] = {}  # by ledger, the number of its entries after its checkpoint
         for batch in batches.split(every):
             with self._database.read() as connection:
                 rows = batches.rows_of(connection, batch)
                 for ledger in batch:
-                    sequence = self._follow(connection, ledger, rows[ledger])
-                    signed = self._stored.get(ledger, 0)
-                    if sequence > signed:
-                        grown[ledger] = sequence
-                        unsigned += sequence - signed
-        if unsigned < MOST_UNSIGNED:
+                    try:
+                        verified = _verified(connection, ledger, rows[ledger], self._verified.get(ledger))
+                    except LedgerInvalid as error:
+                        raise LedgerInvalid(f"{ledger}: {error}") from None
+                    self._verified[ledger] = verified
+                    signed = self._signed.get(ledger)
+                    if signed is None or signed.rows != verified.rows:
+                        covered = 0 if signed is None else signed.head.sequence
+                        unsigned[ledger] = max(1, verified.head.sequence - covered)
+        if sum(unsigned.values()) < MOST_UNSIGNED:
             return
-        for batch in batches.split(list(grown)):
+        for batch in batches.split(list(unsigned)):
+            content = {ledger: self._verified[ledger] for ledger in batch}
             with self._database.write(alone="names") as connection:
                 for ledger in batch:
-                    self._store(connection, ledger, self._followed[ledger])
-            self._stored |= {ledger: grown[ledger] for ledger in batch}
+                    self._store(connection, ledger, content[ledger])
+            self._signed |= content
 
-    def _follow(self, connection: sa.Connection, ledger: str, rows: LedgerRows) -> int:
-        """Verify the new entries of a ledger, and return the number of the last one.
-
-        Raises
-        ------
-        LedgerInvalid
-            if the ledger does not hold.
-        """
-        last = self._followed.get(ledger)
-        followed = Replay() if last is None else Replay.from_json(last)
-        wrong = audit.follow(connection, ledger, followed, rows)
-        if wrong is not None:
-            raise LedgerInvalid(f"{ledger}: {wrong}")
-        self._followed[ledger] = followed.to_json()
-        return followed.sequence
-
-    def _store(self, connection: sa.Connection, ledger: str, document: dict[str, Any]) -> None:
-        signature = self._keys.sign_checkpoint(_statement(ledger, document))
+    def _store(self, connection: sa.Connection, ledger: str, content: _Verified) -> None:
+        document = json.dumps({"replay": content.replay, "rows": content.rows})
+        signature = self._keys.sign_checkpoint(signed_statement(ledger, document))
         connection.execute(sa.delete(checkpoints).where(checkpoints.c.ledger_id == ledger))
-        values = {"ledger_id": ledger, "document": json.dumps(document), "signature": signature}
+        values = {"ledger_id": ledger, "document": document, "signature": signature}
         connection.execute(sa.insert(checkpoints).values(**values))
 
     def _refuse(self, wrong: str) -> None:
@@ -250,6 +261,28 @@ class Checkpoints:
         self._refused(wrong)
 
 
-def _statement(ledger: str, document: Any) -> dict[str, str]:
-    """Return the signed statement: the ledger and the hash of its checkpoint, because a document may be long."""
-    return {"ledger": ledger, "sha256": hashlib.sha256(canonical(document)).hexdigest()}
+def _verified(connection: sa.Connection, ledger: str, rows: LedgerRows, last: _Verified | None) -> _Verified:
+    """Return a ledger as verified now: unchanged if its rows are, because the same entries then lead to them.
+
+    Parameters
+    ----------
+    last : the ledger as it was verified before; None to verify it from its first entry
+
+    Raises
+    ------
+    LedgerInvalid
+        if the ledger does not hold; `CodecError` if another version made `last`.
+    """
+    sha256 = rows.sha256
+    if last is not None and last.rows == sha256:
+        return last
+    followed = Replay() if last is None else Replay.from_json(last.replay)
+    wrong = audit.follow(connection, ledger, followed, rows)
+    if wrong is not None:
+        raise LedgerInvalid(wrong)
+    return _Verified(followed.to_json(), sha256)
+
+
+def signed_statement(ledger: str, document: str) -> dict[str, str | int]:
+    """Return the signed statement: the ledger, the version of replays, and the hash of the checkpoint's document."""
+    return {"ledger": ledger, "replay": VERSION, "sha256": hashlib.sha256(document.encode()).hexdigest()}

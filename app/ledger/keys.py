@@ -11,7 +11,7 @@ from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
 from accounting.records.receipt import Receipt
-from accounting.records.signing import CHECKPOINT, Jwks, SigningKey, sign_json, sign_message
+from accounting.records.signing import Jwks, SigningKey, authenticate_checkpoint, sign_message
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -82,9 +82,9 @@ class SigningKeys:
         """Return the signed head of a ledger as of now."""
         return sign_head(dataset, newest, self._now())
 
-    def sign_checkpoint(self, statement: dict[str, str]) -> str:
-        """Return the compact JWS of what a checkpoint states (`app.ledger.checkpoints`)."""
-        return sign_json(statement, self._now(), CHECKPOINT)
+    def sign_checkpoint(self, statement: dict[str, str | int]) -> str:
+        """Return the HMAC of what a checkpoint states, by the current key (`app.ledger.checkpoints`)."""
+        return authenticate_checkpoint(statement, self._now())
 
     def sign_message(self, message: bytes) -> bytes:
         """Return the signature of a message to a webhook."""

@@ -164,7 +164,7 @@ sa.Index("ix_ledger_entries_external", *_ENTRY, sqlite_where=EXTERNAL, postgresq
 SETTLED = sa.literal_column("kind") == sa.literal_column("'settled'")
 sa.Index("ix_ledger_entries_settled", *_ENTRY, sqlite_where=SETTLED, postgresql_where=SETTLED)
 
-# The replay of a ledger up to some entry, signed by the service's key (app.ledger.checkpoints).
+# The replay of a ledger up to some entry and the hash of its rows, with an HMAC (app.ledger.checkpoints).
 checkpoints = sa.Table(
     "checkpoints",
     metadata,

@@ -1,5 +1,6 @@
 """The ledger under arbitrary stories: exact sums, no overspending, exact refunds, an unforgeable past."""
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -333,7 +334,9 @@ class Story(RuleBasedStateMachine):
         for cut in {1, len(self.entries) // 2, len(self.entries) - 1} - {0}:
             replayed = Replay()
             replayed.follow(self.entries[:cut])
-            resumed = Replay.from_json(parse(canonical(replayed.to_json())))
+            document = replayed.to_json()
+            assert json.loads(json.dumps(document)) == document, "a stored checkpoint equals the document of its replay"
+            resumed = Replay.from_json(parse(canonical(document)))
             resumed.follow(self.entries[cut:])
             assert (resumed.state, resumed.to_json()) == (self.state, whole.to_json())
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -101,13 +102,88 @@ def test_a_start_follows_only_the_entries_after_the_checkpoint(world: World, mon
     replay = Replay()
     with world.database.read() as connection:
         replay.follow(store.entries(connection, ledger))
-    assert json.loads(document) == replay.to_json()
+        rows = batches.rows_of(connection, [ledger])[ledger].sha256
+    assert json.loads(document) == {"replay": replay.to_json(), "rows": rows}
 
 
 def _forged(document: str) -> str:
     content = json.loads(document)
-    spent = ["1"] * len(content["state"]["spent"])
-    return json.dumps(content | {"state": content["state"] | {"spent": spent}})
+    state = content["replay"]["state"]
+    state["spent"] = ["1"] * len(state["spent"])
+    return json.dumps(content)
+
+
+def _followed(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the ledgers whose rows a start compares with their entries."""
+    followed, follow = list[str](), audit.follow
+
+    def noted(connection: sa.Connection, ledger: str, *arguments: Any) -> str | None:
+        followed.append(ledger)
+        return follow(connection, ledger, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(audit, "follow", noted)
+        _verified_checkpoints(world)
+    return followed
+
+
+def test_a_start_compares_only_ledgers_with_other_rows_than_at_their_checkpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [dataset] = _heads(world)
+    _signed(world)
+    assert _followed(world, monkeypatch) == []
+    changed = world.dataset()
+    assert _followed(world, monkeypatch) == [changed]
+    _signed(world)
+    world.submit(dataset, privacy={"epsilon": 0.2})
+    assert _followed(world, monkeypatch) == [dataset]
+
+
+def test_rows_from_the_time_of_the_checkpoint_do_not_hide_later_entries(world: World) -> None:
+    """Otherwise the budget of later charges would be spent again."""
+    [dataset] = _heads(world)
+    _signed(world)
+    with world.database.read() as connection:
+        state = connection.scalar(sa.text("select state from ledgers"))
+        [spend] = connection.execute(sa.text("select charges, spent from analyst_spend"))
+    world.submit(dataset, privacy={"epsilon": 0.2})
+    _change(world, "update ledgers set state = :state", state=state)
+    _change(world, "update analyst_spend set charges = :charges, spent = :spent", **spend._mapping)
+    with pytest.raises(UnsoundLedger):
+        _verified_checkpoints(world)
+
+
+def test_a_start_of_another_version_compares_all_rows_and_signs_them_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _signed(world)
+    monkeypatch.setattr(batches, "_VERSION", "another version")
+    assert _followed(world, monkeypatch) == [*_heads(world)]
+    _signed(world)
+    assert _followed(world, monkeypatch) == []
+
+
+def test_a_checkpoint_of_another_format_is_not_used(world: World) -> None:
+    """An earlier version signed the replay alone, and a later one may sign more."""
+    keys = SigningKeys(world.settings.home)
+    [(ledger, document, _)] = _documents(world)
+    content = json.loads(document)
+    formats: tuple[Any, ...] = (content["replay"], content | {"more": 1}, content | {"replay": {}}, [], 1)
+    for document_of_format in formats:
+        text = json.dumps(document_of_format)
+        values = {"text": text, "signature": keys.sign_checkpoint(checkpoints.signed_statement(ledger, text))}
+        _change(world, "update checkpoints set document = :text, signature = :signature", **values)
+        assert _verified_checkpoints(world).are_confirmed, "every ledger was verified from its first entry"
+
+
+def test_a_checkpoint_of_another_version_of_replays_is_not_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the rows have not changed since, a thread could not compare its replay with one of this version."""
+    _signed(world)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "VERSION", 3)
+        assert _verified_checkpoints(world).are_confirmed, "every ledger was verified from its first entry"
+    assert not _verified_checkpoints(world).are_confirmed
 
 
 UNUSABLE: dict[str, Callable[[World], None]] = {
@@ -116,9 +192,18 @@ UNUSABLE: dict[str, Callable[[World], None]] = {
     "forged": lambda world: _change(
         world, "update checkpoints set document = :forged", forged=_forged(_documents(world)[0][1])
     ),
+    "of bytes": lambda world: _change(world, "update checkpoints set document = X'00', signature = X'00'"),
+    "of another ledger": lambda world: _relabel(world),
     "of another signature": lambda world: _change(world, "update checkpoints set signature = 'a.b.c'"),
     "of a key that was replaced": lambda world: _rotate(world),
 }
+
+
+def _relabel(world: World) -> None:
+    """Sign the same content for another ledger."""
+    keys, [(_, document, _)] = SigningKeys(world.settings.home), _documents(world)
+    signature = keys.sign_checkpoint(checkpoints.signed_statement("ds_other", document))
+    _change(world, "update checkpoints set signature = :signature", signature=signature)
 
 
 def _rotate(world: World) -> None:
@@ -152,13 +237,16 @@ def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(
 def test_a_forged_checkpoint_that_agrees_with_all_states_is_refused(world: World) -> None:
     """The checkpoint, the stored state and the analyst's sum all return budget. Only the signature is missing."""
     _signed(world)
-    document = json.loads(_documents(world)[0][1])
-    cheap = ["1"] * len(document["state"]["spent"])
-    document["state"] |= {"charges": 1, "spent": cheap}
-    document["jobs"] = {}
-    _change(world, "update checkpoints set document = :forged", forged=json.dumps(document))
-    _change(world, "update ledgers set state = :forged", forged=json.dumps(document["state"]))
+    [(ledger, document, _)] = _documents(world)
+    replay = json.loads(document)["replay"]
+    cheap = ["1"] * len(replay["state"]["spent"])
+    replay["state"] |= {"charges": 1, "spent": cheap}
+    replay["jobs"] = {}
+    _change(world, "update ledgers set state = :forged", forged=json.dumps(replay["state"]))
     _change(world, "update analyst_spend set charges = 1, spent = :forged", forged=json.dumps(cheap))
+    with world.database.read() as connection:
+        forged = {"replay": replay, "rows": batches.rows_of(connection, [ledger])[ledger].sha256}
+    _change(world, "update checkpoints set document = :forged", forged=json.dumps(forged))
     with pytest.raises(UnsoundLedger):
         _verified_checkpoints(world)
 
@@ -176,9 +264,33 @@ def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: 
     documents_before = _documents(world)
     _signed(world)
     assert documents_before != _documents(world)
-    newest = json.loads(_documents(world)[0][1])["state"]["sequence"]
+    newest = json.loads(_documents(world)[0][1])["replay"]["state"]["sequence"]
     with world.database.write() as connection:  # the entries and states of an older copy, with the newer checkpoint
         connection.execute(sa.text("delete from ledger_entries where sequence = :last"), {"last": newest})
+    with pytest.raises(UnsoundLedger):
+        _verified_checkpoints(world)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        r"""update ledgers set state = replace(state, '"charges"\:2', '"charges"\:1')""",
+        "update ledgers set family = 'another'",
+        "update analyst_spend set charges = charges + 1",
+        """update analyst_spend set spent = replace(spent, '["', '["1')""",
+        "delete from analyst_spend",
+        "delete from ledger_entries where sequence = 5",
+        "update ledger_entries set hash = previous_hash where sequence = 5",
+        "update datasets set rows = rows + 1",
+        "update datasets set spec = replace(spec, 'age', 'aged')",
+        "update datasets set folder = 'another'",
+        "update datasets set data = 'deleted'",
+        "update datasets set holdout_of = 'another'",
+    ],
+)
+def test_rows_that_differ_from_those_at_the_checkpoint_are_found_before_the_start(world: World, statement: str) -> None:
+    _signed(world)
+    _change(world, statement)
     with pytest.raises(UnsoundLedger):
         _verified_checkpoints(world)
 

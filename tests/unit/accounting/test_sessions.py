@@ -1,5 +1,6 @@
 """Sessions on the pure ledger: their plan, the filter's charge, the refund, its replay and its offline verification."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -330,7 +331,9 @@ def _ruled(stated: SessionPolicy | None, *events: LedgerEvent) -> LedgerState:
     replayed = Replay()
     for entry in entries:  # from a checkpoint after each entry
         replayed.follow([entry])
-        replayed = Replay.from_json(parse(canonical(replayed.to_json())))
+        document = replayed.to_json()
+        assert json.loads(json.dumps(document)) == document, "a stored checkpoint equals the document of its replay"
+        replayed = Replay.from_json(parse(canonical(document)))
     assert verify_ledger(entries) == replayed.state == state
     return state
 
