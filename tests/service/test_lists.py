@@ -181,6 +181,6 @@ def test_the_list_of_datasets_is_read_in_the_order_of_an_index(tmp_path: Path) -
         datasets.page(connection, world.steward, Paging(), datasets.NO_FILTERS)
         statement, values = queries[0]
         plan = [row[-1] for row in connection.exec_driver_sql(f"explain query plan {statement}", values)]
-    assert plan[0] == "SCAN datasets USING INDEX ix_datasets_created"
+    assert "ix_datasets_created" in plan[0]
     assert not any("TEMP B-TREE" in step for step in plan)
     world.database.close()

@@ -26,7 +26,7 @@ def test_an_issued_receipt_still_holds(issued: dict[str, Any]) -> None:
         assert result.recomputed_epsilon > 1.01 * stated["epsilon"]
         return
     if stated["id"] in MISMATCHED:
-        with pytest.raises(ReceiptInvalid, match="does not fit the records"):
+        with pytest.raises(ReceiptInvalid, match="records"):
             verify(issued["document"], ISSUED["keys"])
         epsilon = recompute(stated | {"rows": MISMATCHED[stated["id"]]}).epsilon
     else:

@@ -472,7 +472,7 @@ def test_the_queries_of_a_receipt_are_of_its_number_of_records(
     for records, holds in ((20_000, True), (wrong_count, False)):
         builds = [_of(run, records=records, unit=unit), _of(choice, records=records, unit=unit, **chosen)]
         for built in builds if run.gdp() is not None else builds[:1]:
-            with contextlib.nullcontext() if holds else pytest.raises(ReceiptInvalid, match="does not fit the records"):
+            with contextlib.nullcontext() if holds else pytest.raises(ReceiptInvalid, match="records"):
                 assert receipt.recompute(built).epsilon == 1.0
 
 
@@ -500,7 +500,7 @@ def test_fewer_rows_do_not_hide_a_bootstrap_sample() -> None:
     lie, truth = (_planned(Resampled(Laplace(), n), 2 / 0.667) for n in (2, 20_000))
     assert receipt.recompute(_of(truth)).epsilon > 0.99
     assert receipt.recompute(_of(lie, records=2)).epsilon < 0.81
-    with pytest.raises(ReceiptInvalid, match="does not fit the records"):
+    with pytest.raises(ReceiptInvalid, match="records"):
         receipt.recompute(_of(lie))
 
 
