@@ -215,7 +215,7 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
     size = f"{price.rows or price.persons}, {price.dimension}"
     is_model = price.interval_width is None
     facts: list[tuple[str, object]] = [("method", f"{price.method.name}: {price.reason}")]
-    if is_model:
+    if is_model and price.preparation is not None:
         profile = price.preparation.profile
         of_profile = "" if profile is None else f"profile {profile.job}: "
         facts.append(("preparation", of_profile + price.preparation.statement))
@@ -229,12 +229,13 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
     ]
     if is_model:
         facts.append(("gradients", text.amount(price.gradient_evaluations)))
-    facts.append(("duration", f"about {price.forecast.seconds:.2g} s on an idle core"))
+    if price.forecast is not None:
+        facts.append(("duration", f"about {price.forecast.seconds:.2g} s on an idle core"))
     if price.expected_table is not None:
         table = price.expected_table
         width = f"intervals about {table.width_ratio:.2g} times as wide as without privacy"
         facts.append(("table", f"{width}, about {table.resolved:.0f} of {table.coefficients} coefficients resolved"))
-    elif is_model:
+    elif is_model and price.forecast is not None:
         facts.append(("forecast", price.forecast.statement))
     if price.share is not None:
         facts.append(("uses", f"{percent(price.share)} of the budget"))

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, RootModel
 
-from accounting.privacy import Unit
+from accounting.privacy import REPLACE_ONE, Unit
 from purse.text import loss
 from purse.wire.base import Identifier, Name, Omitted, Protected, Sha256, Timestamp, Wire
 from purse.wire.budgets import PrivacyLoss
@@ -124,15 +124,15 @@ class Quote(Wire):
     """The method, every field filled in."""
     reason: str
     """Reason for this method and these settings."""
-    preparation: Prepared
-    """The preparation of the rows."""
+    preparation: Prepared | None = None
+    """The preparation of the rows. Null for a job of an earlier version."""
     epsilon: float
     """The epsilon that the accountant certifies at delta."""
     delta: float
     """Its delta."""
-    neighbors: Neighbors
-    meaning: Meaning
-    elsewhere: OtherRelation
+    neighbors: Neighbors = REPLACE_ONE
+    meaning: Meaning = None
+    elsewhere: OtherRelation = None
     accountant: str
     """The accountant whose certificate allowed the smallest noise."""
     accountant_version: str
@@ -145,8 +145,8 @@ class Quote(Wire):
     """Expected widths of the regression table. Only with `inference`."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
-    forecast: Forecast
-    """The forecast."""
+    forecast: Forecast | None = None
+    """The forecast. Null for a job of an earlier version."""
     rows: int | None
     """Public number of rows. Null if persons are protected."""
     persons: int | None = None
@@ -162,9 +162,9 @@ class Quote(Wire):
     """Fraction of the loss's largest slope to which slopes are clipped. `adaptive_gd` has its own limit."""
     fits: bool
     """Whether the dataset's filter would admit the job now."""
-    share: float | None
+    share: float | None = None
     """Fraction of the budget that the job uses right after its charge, at the filter's order with the largest remainder
-    then. Null if the job exceeds the budget."""
+    then. Null if the job exceeds the budget, or is of an earlier version."""
     remaining: PrivacyLoss
     """Remaining budget now."""
     remaining_after: PrivacyLoss | None

@@ -33,13 +33,15 @@ class Elsewhere(Wire):
     """Delta for these neighbors."""
 
 
-Meaning = Annotated[str, Field(description="The meaning of `neighbors` in words.")]
+Meaning = Annotated[
+    str | None, Field(description="The meaning of `neighbors` in words. Null for a job of an earlier version.")
+]
 OtherRelation = Annotated[
     Elsewhere | None,
     Field(
         description="The same guarantee for the neighbors of the other relation. A guarantee for replace_one holds for "
         "zero_out unchanged. A guarantee for zero_out becomes (2 epsilon, (1 + e^epsilon) delta). Null if that delta "
-        "reaches 1."
+        "reaches 1, and for a job of an earlier version."
     ),
 ]
 

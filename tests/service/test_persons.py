@@ -193,7 +193,7 @@ def test_a_method_proved_for_single_rows_is_refused_with_the_reason(service: Ser
     }  # fmt: skip
     answer = service.call("analyst", "POST", "/v1/quotes", json=body)
     assert answer.json()["code"] == "unsupported_combination", answer.text
-    assert "several rows" in answer.json()["detail"]
+    assert "one row" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
