@@ -20,7 +20,7 @@ from accounting.records.filters import CostField
 from accounting.records.ledger import LedgerState, described, step
 
 VERSION: Final = 4
-"""Of the document of a replay."""
+"""The version of the document of a replay."""
 
 _Stage = Literal["charged", "started", "ended"]
 _Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
