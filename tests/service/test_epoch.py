@@ -220,16 +220,6 @@ def test_a_repeated_request_publishes_what_a_stopped_server_recorded(world: Worl
     assert _published_heads(world)[session.id].sequence == 3
 
 
-def test_the_file_forgets_a_session_that_ended(world: World) -> None:
-    dataset = _datasets(world)[1]
-    session = sessions.open_session(world, dataset, sessions.many(10))
-    sessions.record(world, session.id, 3)
-    sessions.close(world, session.id)
-    assert session.id in _published_heads(world)
-    _open(world)
-    assert _published_heads(world) == _heads(world)
-
-
 def _closed(world: World, dataset: str) -> str:
     """Return the id of a session that recorded three answers and was closed."""
     session = sessions.open_session(world, dataset, sessions.many(10))

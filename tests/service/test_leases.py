@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.identity.store import Principal
-from app.jobs import attempts, service, store
+from app.jobs import attempts, service
 from app.jobs.attempts import VANISHED
 from app.jobs.leases import Holder
 from app.operations.draining import draining
@@ -359,15 +359,6 @@ class TestEndsAcrossMachines:
             there.clock.pass_(10.0)
         other_dispatcher.step()
         assert world.job(job).state == "done"
-
-    def test_without_a_check_of_the_boot_the_end_is_published_too_early(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        job, _ = self._with_ended_attempt(world)
-        monkeypatch.setattr(store, "boots", lambda *_: set())
-        there = World.at(world.settings.home, SetClock("another boot"))
-        _dispatcher(there)[0].step()
-        assert world.job(job).state == "done", "before its point of the grid"
 
 
 def test_a_holder_is_judged_by_its_counter_alone() -> None:

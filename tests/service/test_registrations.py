@@ -15,7 +15,6 @@ from app.jobs import service as jobs
 from app.jobs.leases import Holder
 from app.ledger import audit
 from app.quotes import service as quotes
-from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
 from tests.support.service import SPEC
 from tests.support.world import World, output, request
@@ -225,13 +224,6 @@ def test_a_changed_entry_of_a_member_is_not_read(world: World) -> None:
         assert json.loads(body)["rows"] == 100_000
     with pytest.raises(ApiError, match="dataset_damaged"):
         quotes.read(world.database, world.settings, world.analyst, request(member))
-
-
-def test_names_and_budgets_may_still_change(world: World) -> None:
-    dataset = world.dataset()
-    world.amend(dataset, Amendment(name="renamed", budget=BudgetChange(epsilon=2.0, delta=1e-6)))
-    audit.refuse_unsound(world.database)
-    assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
 
 
 @pytest.mark.parametrize("end", ["released", "failed", "cancelled", "refunded"])
