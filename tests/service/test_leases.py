@@ -21,11 +21,6 @@ from tests.support.patience import PATIENCE, until
 from tests.support.world import World, finish_attempts, output, run_out
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World.at(tmp_path / "home")
-
-
 def _dispatcher(world: World, slots: int = 1, gate: bool = False) -> tuple[Dispatcher, InlineEngine]:
     engine = InlineEngine(slots)
     if not gate:
@@ -76,8 +71,7 @@ class TestOrderlyStops:
             dispatcher.step()
             dispatcher.leave()
         for lost in (1, 2):
-            claim = world.claim()
-            assert claim is not None
+            claim = world.claimed()
             attempts.end(world.database, claim, VANISHED, world.clock.ticks())
             assert world.job(job).state == "running", lost
         world.tell()
@@ -181,8 +175,7 @@ class TestOrder:
 
         for owner in (world.analyst, bob):
             submit(owner)
-            claim = world.claim()
-            assert claim is not None
+            claim = world.claimed()
             if owner is world.analyst:
                 attempts.end(world.database, claim, output(claim), world.clock.ticks())
         for owner in (bob, world.analyst):

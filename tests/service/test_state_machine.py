@@ -25,9 +25,8 @@ from tests.support.world import World, check_books, output
 @pytest.mark.slow
 @pytest.mark.parametrize("prepare", STEPS.values(), ids=STEPS)
 def test_a_kill_at_any_statement_of_a_step_changes_nothing(
-    prepare: Callable[[World], Callable[[], object]], tmp_path: Path
+    prepare: Callable[[World], Callable[[], object]], world: World
 ) -> None:
-    world = World.at(tmp_path / "home")
     step = prepare(world)
     state_before = world.dump()
     for statement in range(100):

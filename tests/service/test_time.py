@@ -9,24 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
-from pydantic import SecretStr
 
 from app.calculation import questions
 from app.http.lists import Paging
 from app.jobs import service as jobs
 from app.jobs import store
 from app.ledger import service as ledgers
-from app.main import create_app
 from app.persistence import tables
-from app.settings import Settings
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Outcome
-from tests.support.calculations import InlineCalculators
+from tests.service.conftest import MakeService
 from tests.support.clocks import HeldClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
-from tests.support.service import JOB, STEWARD, Service
+from tests.support.service import JOB, Service
 from tests.support.world import World, output_of
 
 QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.2}}
@@ -99,26 +95,15 @@ class PausedService:
 
 
 @pytest.fixture
-def paused(tmp_path: Path, pace: Forecast) -> Iterator[PausedService]:
+def paused(tmp_path: Path, pace: Forecast, make_service: MakeService) -> Iterator[PausedService]:
     """Jobs are forecast to take no time."""
     assert pace.forecast == 0.0
     earlier_threads = frozenset(threading.enumerate())
-    engine, clock = InlineEngine(slots=1), HeldClock()
-    app = create_app(
-        Settings(home=tmp_path / "home", bootstrap_token=SecretStr(STEWARD)),
-        engine=engine,
-        calculators=InlineCalculators(),
-        clock=clock,
-    )
-    with TestClient(app, raise_server_exceptions=False) as client:
-        service = Service(app, tmp_path / "home", engine, client, {"steward": STEWARD})
-        for role in ("analyst", "auditor"):
-            response = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
-            service.tokens[role] = response.json()["token"]
-        service.analysts.append("the analyst")
-        assert app.state.services.ready.wait(PATIENCE)
+    clock = HeldClock()
+    with make_service(tmp_path / "home", clock=clock) as service:
+        service.engine.slots = 1
         yield PausedService(service, clock, service.dataset(), earlier_threads)
-        engine.close()
+        service.engine.close()
         clock.pass_(1e6)
 
 
