@@ -79,6 +79,11 @@ def test_bad_cursor_is_refused(shared: Service, released: dict[str, Any], cursor
     assert (response.status_code, response.json()["code"]) == (422, "invalid_request")
 
 
+def test_unknown_dataset_is_404(shared: Service) -> None:
+    response = shared.call("auditor", "GET", "/v1/datasets/ds_nobody/ledger")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
 def test_keys_are_public_halves_only(shared: Service) -> None:
     keys = shared.client.get("/v1/keys").json()["keys"]
     assert len(keys) == 1
