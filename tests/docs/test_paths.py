@@ -74,7 +74,7 @@ def test_missing_files_and_names_are_reported() -> None:
         "app/quotes/speed.py",
         "solvers/looses/<name>.py",
         "app/jobs/store.py::begin_again",
-        "paces.py",
+        "speeds.py",
     ]
     right = "`app/calculation/speed.py`, `solvers/{losses,domains}/<name>.py`, `app/jobs/store.py::end`, `speed.py`"
     assert missing(f"{right}, `/app/quotes`, `app/{{id}}`\n\n```\n`app/quotes/speed.py`\n```\n") == ["app/id"]
