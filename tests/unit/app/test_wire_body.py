@@ -64,26 +64,6 @@ def test_a_number_within_a_double_is_read(literal: str) -> None:
     assert parse_json(Message, _body(literal)).anything == {"canary4711": json.loads(literal)}
 
 
-OUT_OF_RANGE = [
-    *(("epsilon", value) for value in ("0", "-1", "1e-3000", "5e-324", "100.001", "1e300", "0.000999", "-0.0")),
-    *(("delta", value) for value in ("-1", "5e-324", "9e-13", "-1e-300", "0.0101", "1", "1e300")),
-]
-
-
-@pytest.mark.parametrize(("field", "value"), OUT_OF_RANGE)
-def test_epsilon_and_delta_out_of_range(field: str, value: str) -> None:
-    epsilon_field = '"epsilon": 1, ' if field == "delta" else ""
-    assert _refused(f'{{"privacy": {{{epsilon_field}"{field}": {value}}}}}').code == "out_of_range"
-
-
-@pytest.mark.parametrize("value", ['"0.5"', '"NaN"', '"Infinity"', '""', "true", "false", "null", "[0.5]", "{}"])
-def test_epsilon_is_a_number_and_nothing_else(value: str) -> None:
-    problem = _refused(f'{{"privacy": {{"epsilon": {value}}}}}')
-    assert problem.code == "invalid_request"
-    assert problem.violations is not None
-    assert problem.violations[0].where == "body.privacy.epsilon"
-
-
 @pytest.mark.parametrize(
     "text",
     [
