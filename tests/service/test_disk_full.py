@@ -93,7 +93,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
             assert engine.submitted[-1] == (job, attempt)
             finish_attempts(dispatcher)
             dispatcher.step()
-            assert (world.job(job).state, dispatcher.without_room()) == ("running", [job])
+            assert (world.job(job).state, dispatcher.waiting_for_disk()) == ("running", [job])
             world.clock.pass_(wait - 1.0)
             dispatcher.step()
             assert len(engine.submitted) == attempt, "it waits longer each time"
@@ -103,7 +103,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
     dispatcher.step()
     run_out(world, dispatcher, 3000.0)
     assert (world.job(job).state, world.job(job).attempt) == ("done", len(waits) + 1)
-    assert dispatcher.without_room() == []
+    assert dispatcher.waiting_for_disk() == []
     with world.database.read() as connection:
         row = store.get(connection, job)
     assert row is not None
