@@ -122,8 +122,8 @@ def test_a_table_is_in_the_units_of_the_file(
     assert ratios == sorted(ratios, reverse=True)
     rows = {row["term"]: row for row in model["table"]}
     assert list(rows) == ["age", "smoker", "ward = south", "ward = closed", "ward = (other)", "intercept"]
-    given = {term: true for term, true in (truth | {"intercept": intercept}).items() if rows[term]["resolved"]}
-    for term, true in given.items():
+    expected = {term: true for term, true in (truth | {"intercept": intercept}).items() if rows[term]["resolved"]}
+    for term, true in expected.items():
         row = rows[term]
         assert row["reason"] is None
         assert abs(row["estimate"] - true) < 5 * row["std_error"]
@@ -138,7 +138,7 @@ def test_a_table_is_in_the_units_of_the_file(
     assert [test["column"] for test in model["inference"]["joint_tests"]] == ["ward"]
     assert (model["inference"]["residual_limit"] is None) == (target == "readmitted")
     assert 0 < model["inference"]["effective_rows"] <= ROWS
-    if len(given) == 4:
+    if len(expected) == 4:
         values = {"age": 60, "smoker": 1, "ward = south": 1, "intercept": 1}
         margin = sum(rows[term]["estimate"] * value for term, value in values.items())
         (predicted,) = predict(Model.model_validate(model), [{"age": 60, "smoker": 1, "ward": "south"}])

@@ -65,8 +65,8 @@ def released(service: Service, request: dict[str, Any], path: str = "jobs") -> d
 def test_a_table_of_terms_has_the_true_coefficients(shared: Service, hospital: str) -> None:
     document = released(shared, body(hospital, inference=True))
     rows = {row["term"]: row for row in document["table"]}
-    given = [term for term in TRUTH if rows[term]["resolved"]]  # almost always all, but noise decides
-    for term in given:
+    resolved_terms = [term for term in TRUTH if rows[term]["resolved"]]  # almost always all, but noise decides
+    for term in resolved_terms:
         assert abs(rows[term]["estimate"] - TRUTH[term]) < 5 * rows[term]["std_error"]
     assert rows["ward:sex = rest:F"]["reference"] == "(reference)"
     model = Model.model_validate(document)
