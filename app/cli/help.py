@@ -67,6 +67,12 @@ class ExampleFirst(TyperCommand):
                 error.message = f"must be {expected}."
             raise
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options; a bounded number is named like any other, as the help states its bounds."""
+        for each in self.params:
+            each.type.name = each.type.name.removesuffix(" range")
+        super().format_options(ctx, formatter)
+
     def format_help_text(self, _ctx: Any, formatter: Any) -> None:
         """Write the example of the docstring, then the rest of it."""
         text = inspect.cleandoc(self.help or "").partition(_EXAMPLE)[0]

@@ -44,6 +44,7 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     whole = public["holdout_of"] and await visit.api.get(f"/v1/datasets/{public['holdout_of']}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
     charged = [job for job in jobs["items"] if job["state"] != "cancelled" or job["started_at"] is not None]
+    analysts = [each["analyst"] for each in public["budget"]["analysts"]]
     return await visit.page(
         "dataset.html",
         dataset=public,
@@ -51,7 +52,7 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
         jobs=jobs,
         charged=charged,
         methods=await in_turn(_by_method, charged),
-        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1], time.time()),
+        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1], time.time(), analysts),
         most_columns=_MOST_COLUMNS,
     )
 

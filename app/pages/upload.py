@@ -21,7 +21,7 @@ from purse.wire.columns import BOUNDS
 from purse.wire.files import PLAIN, Dialect, FileReport
 
 _SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
-_DECISIONS = ("name", "unit", "budget", "dialect")  # fields with a place of their own on the page
+_DECISIONS = ("name", "unit", "budget", "dialect", "holdout")  # fields with a place of their own on the page
 _COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
 EXAMPLES = {
     "name": "such as Hospital stays 2025",
@@ -31,10 +31,13 @@ EXAMPLES = {
     "budget.delta": "such as 0.000001",
     "budget.slack": "chosen by the filter",
     "family": "none: a budget of its own",
+    "holdout": "none, such as 0.2",
 }
 """Words in empty fields of a declaration."""
 _HINTS = {
     "unit.column": "The file's column that names each row's person. The column groups rows and is not stored.",
+    "holdout": "Fraction of the records, or of the persons if they are protected, that is kept to measure the "
+    "accuracy of models. This holdout set has a budget of its own. It cannot be added later.",
     "unit.persons": "Public number of persons, including persons without a row. A file with more persons is refused. "
     "If left empty, the number in the file is used and becomes public.",
 }

@@ -681,3 +681,10 @@ def test_a_body_is_bounded(shared: Service) -> None:
 
 def test_the_interface_is_described_without_pages(shared: Service) -> None:
     assert "/pages" not in json.dumps(shared.client.get("/openapi.json").json()["paths"])
+
+
+def test_an_error_page_keeps_the_navigation_of_a_visitor(shared: Service) -> None:
+    answer = visit(shared, STEWARD, "/pages/jobs?unknown=1")
+    assert answer.status_code == 422
+    assert 'aria-label="Pages"' in answer.text
+    assert 'aria-label="Pages"' not in visit(shared, None, "/pages/sign-in?unknown=1").text
