@@ -33,8 +33,13 @@ def root(visit: Passing) -> Response:
 
 @router.get(PREFIX)
 async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
-    """Return the datasets that the visitor may see."""
-    return await visit.page("datasets.html", datasets=await visit.api.get("/v1/datasets", cursor=cursor))
+    """Return the datasets that the visitor may see. A holdout set follows its dataset."""
+    listed = await visit.api.get("/v1/datasets", cursor=cursor)
+    places = {each["id"]: place for place, each in enumerate(listed["items"])}
+    listed["items"].sort(
+        key=lambda each: (places.get(each["holdout_of"], places[each["id"]]), bool(each["holdout_of"]))
+    )
+    return await visit.page("datasets.html", datasets=listed)
 
 
 @router.get(f"{PREFIX}/datasets/{{dataset_id}}")

@@ -153,15 +153,16 @@ def test_a_file_is_declared_refused_corrected_and_registered(visitor: Visitor, f
     page = visitor.page
     page.get_by_role("link", name="Upload", exact=True).click()
     _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
-    _fill(page, unit__column="patient", unit__max_rows="2")
+    _fill(page, unit__max_rows="2")
     page.get_by_label("File (CSV").set_input_files(file)
     expect(page.get_by_role("group", name="Column 3: sex")).to_be_visible()
-    expect(page.get_by_role("note")).to_contain_text("patient")
+    page.get_by_role("button", name="Use patient as the person column").click()
+    expect(page.get_by_label("Person column")).to_have_value("patient")
+    expect(page.get_by_role("note")).to_have_count(0)
     expect(page.locator("#guesses")).to_contain_text("semicolons")
     expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"decimal": ","'))
     page.locator("summary", has_text="File format").click()
     page.get_by_label("Decimal").select_option(".")
-    page.get_by_role("button", name="Remove column 1").click()
     age, sex = (page.get_by_role("group", name=re.compile(name)) for name in ("Column 1: age", "Column 2: sex"))
     age.get_by_label("Lower").fill("0")
     age.get_by_label("Upper").fill("100")
@@ -202,6 +203,7 @@ def test_the_format_and_the_types_are_guessed_and_a_correction_is_kept(visitor: 
     legends = page.locator("#columns legend")
     names = ["Alter", "Größe", "Geschlecht", "Tag", "Kosten"]
     expect(legends).to_have_text([f"Column {index}: {name}" for index, name in enumerate(names, 1)])
+    expect(page.locator("#guesses")).to_contain_text("thousands separator “.”, dates as %d.%m.%Y")
     declared = json.loads(page.get_by_label("Declaration, as JSON").input_value())
     assert declared["dialect"] == {
         "delimiter": ";",

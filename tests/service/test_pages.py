@@ -55,6 +55,15 @@ def test_styles_hide_only_heads_of_tables_by_width() -> None:
     assert [rule.strip() for rule in hiding] == [".stack thead, .stack td[data-label]:empty"]
 
 
+def test_a_holdout_set_is_listed_after_its_dataset(shared: Service) -> None:
+    names = [f"of two parts {which}" for which in (1, 2)]
+    for which, name in enumerate(names):
+        assert shared.upload(SPEC | {"name": name, "holdout": 0.2}, people(300 + which)).status_code == 201
+    page = visit(shared, STEWARD, "/pages").text
+    listed = [each for each in re.findall(r"<bdi>([^<]*)</bdi></a></h2>", page) if each.startswith("of two parts")]
+    assert listed == [each for name in names[::-1] for each in (name, f"{name} (holdout)")]
+
+
 def test_every_page_has_a_row_and_every_row_a_page() -> None:
     page = (Path(__file__).parents[2] / "docs/addresses.md").read_text()
     listed_pages = re.findall(r"^\| `(\w+ /\S*)` \|", page, re.MULTILINE)
