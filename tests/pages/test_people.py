@@ -385,7 +385,7 @@ def test_moving_epsilon_shows_its_price_before_anything_is_spent(visitor: Visito
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}")
     page.get_by_role("link", name="New model").click()
-    expect(page.locator("#quote")).to_contain_text("fill in: target")
+    expect(page.locator("#quote")).to_contain_text("fill in: Target")
     expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_label("Target").select_option("income")
     share_before = _share(page)
@@ -421,6 +421,7 @@ def test_moving_epsilon_shows_its_price_before_anything_is_spent(visitor: Visito
     expect(page.locator("#quote")).to_contain_text("steps: must be a whole number, such as 10")
     expect(page.get_by_label("Steps")).to_have_attribute("aria-invalid", "true")
     expect(page.locator("#method-steps-error")).to_have_text("must be a whole number, such as 10")
+    expect(page.locator("#quote.htmx-request")).to_have_count(0)  # which is dimmed
     visitor.check()
     page.locator("#method-name").select_option("")
     page.locator("summary", has_text="More options").click()
@@ -432,7 +433,7 @@ def test_moving_epsilon_shows_its_price_before_anything_is_spent(visitor: Visito
 def test_a_job_is_submitted_by_keyboard_and_its_end_is_announced(visitor: Visitor, dataset: str) -> None:
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=model")
-    expect(page.locator("#quote")).to_contain_text("fill in: target")
+    expect(page.locator("#quote")).to_contain_text("fill in: Target")
     reached = _tab_to(page, "target")
     page.keyboard.type("income")  # a select takes the first that begins so
     expect(page.locator("#quote strong").first).to_contain_text("%")

@@ -349,6 +349,8 @@ def test_a_declaration_that_the_editor_cannot_show_is_reported(shared: Service, 
         ("spec.columns.11", "Column 12"),
         ("body.candidates.1.method.dp_gd.steps", "Candidate 2, method, dp gd, steps"),
         ("body.privacy.epsilon", "Privacy, epsilon"),
+        ("body.where.0.value", "Condition 1, value"),
+        ("body.terms.1.factors.0.column", "Term 2, factor 1, column"),
         ("body", "The form"),
     ],
 )
@@ -589,16 +591,32 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     assert are_fields == [True, False, True]
     price = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
     assert "mean in groups" in price
+    assert re.search(r"<details open>\s*<summary><span>Groups by", fields)
     response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
     job = shared.finished(response.headers["Location"].rpartition("/")[2])
     result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
     assert result["where"] == [{"column": "age", "op": ">=", "value": 30.0}]
     assert [column["name"] for column in result["by"]] == ["sex"]
+    form |= {"where.0.column": "income", "where.0.op": "in", "where.0.value": "low, high", "key": "d"}
+    response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
+    job = shared.finished(response.headers["Location"].rpartition("/")[2])
+    result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
+    assert result["where"] == [{"column": "income", "op": "in", "value": ["low", "high"]}]
+    form["where.0.value"] = "1"  # a category that is written as a number is text
+    rejected = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
+    assert "<strong>Condition 1, value</strong>: must be one of" in rejected
+
+
+def test_a_new_term_begins_with_a_factor_whose_column_is_chosen(shared: Service) -> None:
+    place = f"/pages/datasets/{shared.dataset()}/fields?kind=model"
+    fields = visit(shared, STEWARD, place, "POST", data={"step": "add:terms", "target": "income"}).text
+    [factor] = re.findall(r'<select [^>]*name="terms.0.factors.0.column".*?</select>', fields, re.DOTALL)
+    assert [f'<option value="{name}"' in factor for name in ("age", "sex", "nothing")] == [True, True, False]
 
 
 @pytest.mark.parametrize(
     ("kind", "method", "field"),
-    [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "Groups by")],
+    [("model", "", "Target"), ("statistic", "", "Method"), ("statistic", "table1", "Groups by")],
 )
 def test_a_form_shows_its_missing_fields_without_an_error(shared: Service, kind: str, method: str, field: str) -> None:
     place, form = f"/pages/datasets/{shared.dataset()}", {"privacy.epsilon": "0.5", "method.name": method}
@@ -625,6 +643,7 @@ def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None
     assert number - empty == {"positive"}
     assert {"family", "level"} == table - number
     assert {"method.name", "regularizer.name", "slope_limit"} <= number - table
+    assert any(name.startswith("loss") for name in number - table)
 
 
 def test_a_list_names_jobs_by_what_they_compute(shared: Service) -> None:
