@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from httpx import Response
 
+from accounting.records.chain import Head, from_lines
+from accounting.records.offline import verify_ledger
 from app.http.errors import ApiError
 from app.http.routing import routes
 from app.pages import session
@@ -531,6 +533,19 @@ def test_pages_of_a_dataset_link_back_to_it(shared: Service) -> None:
     for path in (f"/pages/datasets/{dataset}/ledger", f"/pages/jobs?dataset={dataset}"):
         assert f'href="/pages/datasets/{dataset}"' in visit(shared, STEWARD, path).text
     assert "Only jobs on" not in visit(shared, STEWARD, "/pages/jobs").text
+
+
+def test_a_saved_ledger_is_verified_offline(shared: Service) -> None:
+    dataset = shared.dataset()
+    assert shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).status_code == 202
+    place = f"/pages/datasets/{dataset}/ledger"
+    assert f'href="{place}/file"' in visit(shared, shared.tokens["auditor"], place).text
+    saved = visit(shared, shared.tokens["auditor"], f"{place}/file")
+    assert saved.headers["Content-Disposition"] == f'attachment; filename="{dataset}.ledger.jsonl"'
+    ledger = from_lines(saved.content)
+    head = shared.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger/head").json()
+    assert verify_ledger(ledger, [Head(head["sequence"], head["hash"])]).charges == 1
+    assert visit(shared, shared.tokens["analyst"], f"{place}/file").status_code == 403
 
 
 def test_the_protected_unit_is_shown(shared: Service) -> None:
