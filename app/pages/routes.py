@@ -15,6 +15,7 @@ from app.pages import charts
 from app.pages.frame import Cursor, PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
+from purse.wire.datasets import listed_order
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 fallback = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
@@ -35,10 +36,8 @@ def root(visit: Passing) -> Response:
 async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
     """Return the datasets that the visitor may see. A holdout set follows its dataset."""
     listed = await visit.api.get("/v1/datasets", cursor=cursor)
-    places = {each["id"]: place for place, each in enumerate(listed["items"])}
-    listed["items"].sort(
-        key=lambda each: (places.get(each["holdout_of"], places[each["id"]]), bool(each["holdout_of"]))
-    )
+    order = listed_order([(each["id"], each["holdout_of"]) for each in listed["items"]])
+    listed["items"] = [listed["items"][at] for at in order]
     return await visit.page("datasets.html", datasets=listed)
 
 

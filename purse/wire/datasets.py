@@ -1,7 +1,7 @@
 """Datasets: the steward's public declarations, and their budgets."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -203,6 +203,17 @@ class DatasetSpec(Wire):
     def settled(self) -> "DatasetSpec":
         """Return the declaration of a new dataset, with the defaults of its columns filled in."""
         return self.model_copy(update={"columns": settled(self.columns)})
+
+
+def listed_order(holdouts: Sequence[tuple[str, str | None]]) -> list[int]:
+    """Return the indices of datasets in an order in which each holdout set follows its dataset.
+
+    Parameters
+    ----------
+    holdouts : the id of each dataset, and for a holdout set the id of the dataset to which it belongs
+    """
+    places = {dataset: place for place, (dataset, _) in enumerate(holdouts)}
+    return sorted(range(len(holdouts)), key=lambda at: (places.get(holdouts[at][1] or "", at), bool(holdouts[at][1])))
 
 
 def _with_marked_bounds(column: Any, dialect: object) -> Any:
