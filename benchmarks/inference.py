@@ -5,7 +5,7 @@ Each repetition draws records and the privacy noise. Noise is seeded here, so a 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ from benchmarks.inference_populations import Family, Matrix, Model, Population, 
 from benchmarks.inference_rivals import sufficient_statistics
 from solvers import Problem, plan
 from solvers.data_access import inputs
+from solvers.data_access.data import Data
 from solvers.errors import Unsuitable
 from solvers.inference import RegressionTable, RegressionTableRun
 from solvers.inference.coordinates import Stds
@@ -112,11 +113,13 @@ class Draws:
         for repetition in range(repetitions if quotes else 0):
             seed = [repetition, self.records, self.parameters]
             sample = self.population.draw(self.records, np.random.default_rng(seed))
+            data = _coded(next(iter(quotes.values())).problem, sample)
             for epsilon, quote in quotes.items():
                 noise = np.random.default_rng([*seed, round(1000 * epsilon)])
                 rival = np.random.default_rng([*seed, round(1000 * epsilon), 1])
                 has_rival = repetition < _RIVAL_RUNS
-                outcomes[epsilon].append(_outcome(self, quote, sample, noise, rival if has_rival else None))
+                result = _table(quote, replace(data, cache={}), noise)
+                outcomes[epsilon].append(_outcome(self, quote, sample, result, rival if has_rival else None))
         return outcomes
 
 
@@ -195,10 +198,19 @@ def settings() -> Iterator[Setting]:
 
 def table_of(quote: Quote, sample: Sample, rng: np.random.Generator) -> Table:
     """Return the table of a run in coded units."""
+    return _table(quote, _coded(quote.problem, sample), rng)
+
+
+def _coded(problem: Problem, sample: Sample) -> Data:
+    """Return a sample as a run reads it."""
+    return inputs.of_arrays(sample.with_constant, sample.y, problem, sample.present)
+
+
+def _table(quote: Quote, data: Data, rng: np.random.Generator) -> Table:
+    """Return the table of a run in coded units."""
     problem = quote.problem
     assert problem.columns is not None
     assert isinstance(quote.method, RegressionTableRun)
-    data = inputs.of_arrays(sample.with_constant, sample.y, problem, sample.present)
     answers, *_ = run(quote.method, problem, data, quote.release, Noise(_Words(rng)))
     stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
     numbers = problem.columns.widths.count(1)
@@ -217,10 +229,10 @@ class _Words:
 
 
 def _outcome(
-    draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generator, rival_rng: np.random.Generator | None
+    draws: Draws, quote: Quote, sample: Sample, result: Table, rival_rng: np.random.Generator | None
 ) -> Outcome:
     """Return the outcome of one table, and of its rivals if they have a source of noise."""
-    result, own = table_of(quote, sample, rng), draws.population
+    own = draws.population
     contrasts = np.array([row.contrast.weights for row in result.rows])
     exists = ~(contrasts[:, ~own.exists] != 0).any(axis=1)
     aims = contrasts @ own.aim(result)

@@ -174,11 +174,19 @@ class Rows(Population):
         """Return the fit to all rows with the weights that the table used."""
         frame, weights, start = result.estimate.coordinates.frame, result.estimate.weights, result.answers.point
         is_left_out = np.append(~frame.has_weight, False)
-        rows = self.everything.with_constant
-        u = rows @ frame.raw
-        u[(rows[:, is_left_out] > 0).any(axis=1)] = 0.0
-        omega = weights.weights(u @ start, np.linalg.norm(u, axis=1))
-        return np.asarray(frame.raw @ solved(u, self.everything.y, omega, weights, result.estimate.theta))
+        rows, y = self._kept
+        u = (frame.raw.T @ rows.T).T
+        if is_left_out.any():
+            u[(rows[:, is_left_out] > 0).any(axis=1)] = 0.0
+        omega = weights.weights(u @ start, np.sqrt(np.einsum("ij,ij->i", u, u)))
+        return np.asarray(frame.raw @ solved(u, y, omega, weights, result.estimate.theta))
+
+    @cached_property
+    def _kept(self) -> tuple[Matrix, Vector]:
+        """Rows with the constant and targets, without the empty slots, whose terms are 0."""
+        own = self.everything
+        chosen = slice(None) if own.present is None else own.present
+        return np.asfortranarray(own.with_constant[chosen]), own.y[chosen]
 
     @cached_property
     def exists(self) -> NDArray[np.bool_]:
