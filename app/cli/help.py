@@ -11,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from app.cli.table import SECTIONS, SUMMARIES
 
 _BOTH_BOUNDS: Final = re.compile(r"\[([\d.]+)<=x<=([\d.]+)\]")  # as Click writes the bounds of a number
-_LEAST: Final = re.compile(r"\[x>=([\d.]+)\]")
+_ONE_BOUND: Final = re.compile(r"\[x>=([\d.]+)\]")
 _EXAMPLE: Final = "\b\nExample"  # where a docstring's examples begin
 DEFAULTS: Final[Mapping[str, str]] = {"jobs": "list", "sessions": "list", "worker": "run"}
 """The command of a group that runs if the command line names none."""
@@ -77,7 +77,7 @@ class ExampleFirst(TyperCommand):
         begin = len(formatter.buffer)
         super().format_options(ctx, formatter)
         written = "".join(formatter.buffer[begin:])
-        formatter.buffer[begin:] = [_LEAST.sub(r"[\1 or more]", _BOTH_BOUNDS.sub(r"[\1 to \2]", written))]
+        formatter.buffer[begin:] = [_ONE_BOUND.sub(r"[\1 or more]", _BOTH_BOUNDS.sub(r"[\1 to \2]", written))]
 
     def format_help_text(self, _ctx: Any, formatter: Any) -> None:
         """Write the example of the docstring, then the rest of it."""

@@ -71,8 +71,8 @@ async def file(visit: Visiting, dataset_id: Identifier) -> Response:
     lines: list[bytes] = []
     cursor: str | None = "0"
     while cursor is not None:
-        query = {"cursor": cursor, "limit": _ENTRIES_PER_REQUEST}
-        entries_page = await visit.api.get(f"/v1/datasets/{dataset_id}/ledger", **query)
+        path = f"/v1/datasets/{dataset_id}/ledger"
+        entries_page = await visit.api.get(path, cursor=cursor, limit=_ENTRIES_PER_REQUEST)
         lines.append(await in_turn(_lines, entries_page["items"]))
         cursor = entries_page["next"]
     headers = {"Content-Disposition": f'attachment; filename="{dataset_id}.ledger.jsonl"'}
