@@ -1,7 +1,7 @@
 """Regression tables over HTTP: quote, job, table in the units of the file, receipt, and what is refused.
 
-The noise of a job decides which terms are resolved. At this budget all terms with rows almost always are, as the tests
-of solvers show for fixed noise, but these tests must not depend on it.
+The noise of a job decides which terms are resolved, so these tests must not depend on it. About one table of counts in
+600 lacks a term that has rows. The tests of solvers show for fixed noise which terms are resolved.
 """
 
 from typing import Any
