@@ -15,7 +15,7 @@ from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.inference import RegressionTable
 from solvers.inference.budget import Budget
-from solvers.inference.estimate import NOT_SETTLED
+from solvers.inference.estimate import FEW_ROWS, NOISE_HIDES, NOT_SETTLED
 from solvers.inference.families import FEW_COUNTS, STEPS, PoissonFamily
 from solvers.inference.target import Target
 from solvers.weighting import PoissonWeights
@@ -177,6 +177,22 @@ def test_a_table_of_counts_is_refused_without_enough_rows_for_classes_and_out_of
     classes = problem_of(Columns((1,) * 9), False, 50_000)
     with pytest.raises(Unsuitable, match="largest_count"):
         plan(RegressionTable(largest_count=LARGEST), classes, Privacy(1.0, 1e-6))
+
+
+def test_terms_with_rows_are_resolved_and_levels_without_rows_are_not() -> None:
+    """With seed 112 the released share of an empty level exceeds two stds of its noise, as in 3 % of such tables.
+
+    The path is then less precise. In a twentieth of these tables it stops too far from the solution of a term.
+    """
+    rng, n = np.random.default_rng(1), 6000
+    age, smoker, ward = rng.uniform(-1, 1, n), rng.integers(0, 2, n), rng.integers(0, 2, n)
+    counts = rng.poisson(np.exp(0.3 * age + 0.4 * smoker - 0.3 * ward)).astype(float)
+    X = np.column_stack((age, 2.0 * smoker - 1.0, np.eye(4)[ward]))
+    quote = quoted(Columns((1, 1, 4)), True, n, 8.0, LARGEST)
+    tables = [table_of(quote, X, coded_counts(counts, LARGEST), seed) for seed in (0, 1, 2, 112)]
+    reasons = [[row.reason for row in table.rows] for table in tables]
+    assert reasons[:3] == [[None, None, None, FEW_ROWS, FEW_ROWS, None]] * 3
+    assert reasons[3] == [None, None, NOT_SETTLED, NOISE_HIDES, FEW_ROWS, None]
 
 
 def test_the_forecast_of_counts_is_near_the_widths_and_grows_with_the_largest_count() -> None:
