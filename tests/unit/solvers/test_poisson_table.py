@@ -187,7 +187,7 @@ def test_terms_with_rows_are_resolved_and_levels_without_rows_are_not() -> None:
     rng, n = np.random.default_rng(1), 6000
     age, smoker, ward = rng.uniform(-1, 1, n), rng.integers(0, 2, n), rng.integers(0, 2, n)
     counts = rng.poisson(np.exp(0.3 * age + 0.4 * smoker - 0.3 * ward)).astype(float)
-    X = np.column_stack((age, 2 * smoker - 1, np.eye(4)[ward]))
+    X = np.column_stack((age, 2.0 * smoker - 1.0, np.eye(4)[ward]))
     quote = quoted(Columns((1, 1, 4)), True, n, 8.0, LARGEST)
     tables = [table_of(quote, X, coded_counts(counts, LARGEST), seed) for seed in (0, 1, 2, 112)]
     reasons = [[row.reason for row in table.rows] for table in tables]
