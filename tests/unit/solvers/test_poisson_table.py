@@ -226,3 +226,19 @@ def test_a_coefficient_is_not_given_if_the_path_stops_far_from_its_solution(is_b
         sample = population.draw(30_000, np.random.default_rng([seed, 30_000]))
         reasons.append(drawn_table(quote, sample, np.random.default_rng([seed, 30_000, 16_000])).rows[1].reason)
     assert reasons.count(NOT_SETTLED) == (0 if is_bounded else 8)
+
+
+@pytest.mark.parametrize("repetition", [18, 81, 112])
+def test_a_rare_level_is_not_given_if_the_path_stops_above_its_solution(repetition: int) -> None:
+    """The curvature is too large there, so the last step is too short. An interval would miss by four stds."""
+    population, seed = mixed_counts(10, True), [repetition, 30_000, 10]
+    quote = Draws(population, 30_000, "replace_one").quote(1.0)
+    assert quote is not None
+    sample = population.draw(30_000, np.random.default_rng(seed))
+    table = drawn_table(quote, sample, np.random.default_rng([*seed, 1000]))
+    level = table.rows[8]
+    assert level.contrast.kind == "level"
+    assert level.reason == NOT_SETTLED
+    line = table.estimate.line(level.contrast.weights, 0.95)
+    assert line.estimate - level.contrast.weights @ population.aim(table) > 4 * line.std_error
+    assert replace(table.estimate, largest_level_bend=np.inf).is_settled(level.contrast.weights[None], np.ones(1, bool))
