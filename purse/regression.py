@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from purse import latex, text
 from purse.extras import needing
-from purse.plots import bars, forest_svg
+from purse.plots import bars, intervals_svg
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
@@ -247,7 +247,7 @@ class Regression(Tabular):
         """Return the whole table, what it refers to, and the forest plot as HTML."""
         (table,) = self.tables()
         forest = self.forest()
-        plot = forest_svg(forest.labels, forest.estimates)
+        plot = intervals_svg("Forest plot", forest.labels, forest.estimates)
         notes = "".join(f"<p>{escape(note)}</p>" for note in (table.note, forest.note))
         return f"{table.to_html(table.caption, len(table.rows))}{plot}{notes}"
 

@@ -263,16 +263,6 @@ def test_an_analyst_without_datasets_sees_how_to_get_one(service: Service) -> No
     assert "/pages/upload" not in visit(service, service.tokens["analyst"], "/pages").text
 
 
-def test_an_analyst_sees_the_same_datasets_as_through_the_api(service: Service) -> None:
-    own_dataset, other_dataset = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
-    assert service.call("steward", "DELETE", f"/v1/datasets/{other_dataset}/grants/the analyst").status_code == 204
-    page = visit(service, service.tokens["analyst"], "/pages").text
-    assert own_dataset in page
-    assert "not yours" not in page
-    assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other_dataset}").status_code == 404
-    assert visit(service, STEWARD, f"/pages/datasets/{other_dataset}").status_code == 200
-
-
 def _parts(spec: dict[str, Any], file: bytes) -> dict[str, Any]:
     return {"data": {"spec": json.dumps(spec)}, "files": {"file": ("people.csv", file)}}
 
@@ -677,7 +667,3 @@ def test_a_body_is_bounded(shared: Service) -> None:
     assert answer.status_code == 413
     twice = visit(shared, None, "/pages/sign-in", "POST", content=b"token=a&token=b")
     assert twice.status_code == 422
-
-
-def test_the_interface_is_described_without_pages(shared: Service) -> None:
-    assert "/pages" not in json.dumps(shared.client.get("/openapi.json").json()["paths"])

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from accounting import Privacy, Unit
@@ -22,7 +21,6 @@ from solvers.inference.target import Target
 from solvers.weighting import PoissonWeights
 from tests.support.tables import coded_counts, correlated, drawn_counts, problem_of, quiet, quoted, slopes, table_of
 
-Vector = NDArray[np.float64]
 LARGEST = 10.0
 
 

@@ -46,7 +46,6 @@ PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns
 TABLE = replace(PROBLEM, loss=Squared())
 PRIVACY = Privacy(1.0, 1e-6)
 FAR_RECORD = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
-Answers = dict[str, Vector]
 
 
 @pytest.fixture(scope="module")
