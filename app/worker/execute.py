@@ -117,8 +117,10 @@ def word_of(error: BaseException) -> str:
 def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
     spec, manifest = job.spec, job.partitions
     if manifest is None:
-        rows, y = load(spec.design, Path(job.folder), scratch)
-        yield Data.coded(rows, y, spec.problem, filled_slots(Path(job.folder)), in_place=True)
+        records = load(spec.design, Path(job.folder), scratch)
+        data = Data.coded(*records, spec.problem, filled_slots(Path(job.folder)), in_place=True)
+        del records  # with the targets as they are stored, of which the data have a copy
+        yield data
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:
