@@ -203,7 +203,7 @@ _print_row = partial(print_row, label_width=36, width=17)
 
 
 def newest() -> None:
-    """Print the excess of the newest methods and of Opacus beside ours, for datasets with all stored cells."""
+    """Print the excess of the newest methods and of older ones beside auto, for datasets with all stored cells."""
     cells = {(cell.dataset, cell.way, cell.epsilon): float(np.mean(cell.excess)) for cell in read_cells()}
     datasets = sorted({dataset for dataset, _, _ in cells})
     for label, ours in (
@@ -211,10 +211,14 @@ def newest() -> None:
         ("BISR tuned, add/remove", "purse auto, zero_out"),
         ("IHM tuned, add/remove", "purse auto, zero_out"),
         ("Opacus tuned, replace-one", "purse auto"),
+        ("diffprivlib tuned, delta 0", "purse auto"),
+        ("boosted AdaSSP, replace-one", "purse auto"),
+        ("purse objective_perturbation", "purse auto"),
     ):
-        print(f"\n{label}: excess risk, and the excess of {ours} over it")
-        _print_row("", [f"eps {epsilon:g}" for epsilon in EPSILONS])
         measured = [d for d in datasets if all({(d, label, e), (d, ours, e)} <= cells.keys() for e in EPSILONS)]
+        if measured:
+            print(f"\n{label}: excess risk, and the excess of {ours} over it")
+            _print_row("", [f"eps {epsilon:g}" for epsilon in EPSILONS])
         for dataset in measured:
             found = [(cells[dataset, label, epsilon], cells[dataset, ours, epsilon]) for epsilon in EPSILONS]
             _print_row(dataset, [f"{theirs:.5f} ({own / theirs:.2f})" for theirs, own in found])
