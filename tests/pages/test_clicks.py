@@ -188,7 +188,10 @@ def test_a_former_price_is_dimmed_while_the_next_one_is_calculated(page: Page, d
         page.locator("[name='privacy.epsilon']").fill("0.3")
         for stale in (price, page.locator("#charge")):
             expect(stale).to_have_css("opacity", "0.5")
+        heading = page.get_by_role("heading", name="Price, updating")
+        expect(heading).to_be_visible()
     expect(price).to_have_css("opacity", "1")
+    expect(heading).to_have_count(0)
 
 
 def test_fields_that_arrive_while_a_button_is_pressed_do_not_move_it(page: Page, dataset: str) -> None:

@@ -202,7 +202,7 @@ def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> No
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
     assert "Forest plot" in page
     assert page.index("Regression table</h2>") < page.index("Predictions cost nothing")
-    assert f"{model['inference']['effective_rows']:.0f} rows without privacy are as precise" in page
+    assert f"as precise as {model['inference']['effective_rows']:,.0f} rows without privacy" in page
     for row in model["table"]:
         assert row["term"] in page
         assert (f">{number(row['estimate'], 3)} <" if row["resolved"] else row["reason"]) in page

@@ -132,6 +132,11 @@ def test_the_help_of_a_command_begins_with_an_example_and_then_its_summary(comma
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_the_help_states_the_bounds_of_a_number_in_words(run: Run) -> None:
+    for words, bounds in (("server start", "[1 to 65535]"), ("tune", "[1 or more]")):
+        assert bounds in run(*words.split(), "--help")[1]
+
+
 def test_every_option_and_argument_has_a_help() -> None:
     parameters = [(words, each) for words, command in COMMANDS_BY_WORDS.items() for each in command.params]
     assert [f"{words} {each.name}" for words, each in parameters if not each.help] == []
