@@ -119,7 +119,7 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
     if manifest is None:
         records = load(spec.design, Path(job.folder), scratch)
         data = Data.coded(*records, spec.problem, filled_slots(Path(job.folder)), in_place=True)
-        del records  # with the targets as they are stored, of which the data have a copy
+        del records  # frees the stored targets, because the data have their own copy
         yield data
         return
     count = len(manifest.partitions)
