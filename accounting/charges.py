@@ -70,7 +70,10 @@ def gaussian(plan: AbstractComposition) -> Cost:
     """Return mu^2 in units; `FilterMismatch` if a query is not Gaussian-DP."""
     mu = plan.gdp()
     if mu is None:
-        raise FilterMismatch("filter 'gdp' admits only Gaussian mechanisms. Choose another method or dataset")
+        raise FilterMismatch(
+            "filter 'gdp' admits only mechanisms that are Gaussian-DP: pure ones, and Gaussian ones without sampling. "
+            "Choose another method or dataset"
+        )
     return (_units(mu * mu),)
 
 

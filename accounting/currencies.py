@@ -49,7 +49,7 @@ class FilterParameters:
         """Return a vector of this filter without its slack coordinate."""
         return cost[:-1] if self.slack else cost
 
-    def room(self, spent: Cost) -> list[int]:
+    def remainders(self, spent: Cost) -> list[int]:
         """Return what remains of each threshold except the slack's; negative if the charges exceed it."""
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
 
@@ -81,16 +81,17 @@ class Currency(ABC):
         If thresholds change by as much as epsilon, it is the budget's epsilon less the largest remainder of a
         threshold.
         """
-        room = Fraction(max(parameters.room(spent)), UNIT)
-        return _float_above(max(Fraction(0), Fraction(parameters.privacy.epsilon) - room))
+        largest = Fraction(max(parameters.remainders(spent)), UNIT)
+        return _float_above(max(Fraction(0), Fraction(parameters.privacy.epsilon) - largest))
 
-    def next_epsilon(self, parameters: FilterParameters, room: list[int]) -> float:
+    def next_epsilon(self, parameters: FilterParameters, remainders: list[int]) -> float:
         """Return the largest epsilon of one more job in these remainders, rounded down; at most 0 if there is none.
 
         It is that of a Gaussian job that uses up the coordinate with the largest remainder.
         """
-        charge_per_square = (1.0,) * (len(room) - len(parameters.orders)) + tuple(a / 2 for a in parameters.orders)
-        square = max((free - 1) / rate for free, rate in zip(room, charge_per_square, strict=True)) / UNIT
+        orders = parameters.orders
+        charge_per_square = (1.0,) * (len(remainders) - len(orders)) + tuple(a / 2 for a in orders)
+        square = max((free - 1) / rate for free, rate in zip(remainders, charge_per_square, strict=True)) / UNIT
         if square <= 0:
             return 0.0
         return gauss_epsilon(math.sqrt(square * _NEXT_JOB_SHARE), parameters.privacy.delta) * _NEXT_JOB_SHARE
@@ -176,8 +177,8 @@ class _Pure(Currency):
     def cost(self, parameters: FilterParameters, plan: AbstractComposition) -> Cost:  # noqa: ARG002
         return charges.pure(plan)
 
-    def next_epsilon(self, parameters: FilterParameters, room: list[int]) -> float:  # noqa: ARG002
-        return (room[0] - 1) / UNIT * _NEXT_JOB_SHARE
+    def next_epsilon(self, parameters: FilterParameters, remainders: list[int]) -> float:  # noqa: ARG002
+        return (remainders[0] - 1) / UNIT * _NEXT_JOB_SHARE
 
 
 CURRENCIES: dict[Kind, Currency] = {"rdp": _Renyi(), "gdp": _Gaussian(), "gdp_rdp": _Mixed(), "pure": _Pure()}

@@ -134,7 +134,7 @@ class Filter(FilterParameters):
         return cost
 
     def share(self, cost: Cost, spent: Cost) -> float:
-        """Return `cost` as a share of the threshold of the coordinate with the most room when `spent` is spent.
+        """Return `cost` as a share of the threshold of the coordinate with the largest remainder when `spent` is spent.
 
         At one `spent`, shares add up to 1: those of all charges in it, and that of what remains.
         """
@@ -159,7 +159,7 @@ class Filter(FilterParameters):
 
         The job is Gaussian and calibrated exactly, or pure under `pure`. Epsilons below the smallest allowed become 0.
         """
-        epsilon = CURRENCIES[self.kind].next_epsilon(self, self.room(self.vector(spent)))
+        epsilon = CURRENCIES[self.kind].next_epsilon(self, self.remainders(self.vector(spent)))
         return min(epsilon, self.privacy.epsilon) if epsilon >= EPSILON_RANGE[0] else 0.0
 
 

@@ -169,7 +169,7 @@ async def _started(
         Watched(
             database,
             Holder(database.clock, settings.lease_seconds),
-            without_room=lambda: len(dispatcher.without_room()),
+            waiting_for_disk=lambda: len(dispatcher.waiting_for_disk()),
             behind=lambda: epoch.behind,
             slots=lambda: _slots(engine) or 0,
             reasons=lambda: readiness.last_reasons,

@@ -219,7 +219,7 @@ class Settings(BaseSettings):
         return self.epoch_file.expanduser().absolute() if self.epoch_file else self.home / "epoch"
 
     @property
-    def has_room(self) -> bool:
+    def has_free_disk(self) -> bool:
         """Whether the home's disk has at least `min_free_bytes` free."""
         return shutil.disk_usage(self.home).free >= self.min_free_bytes
 

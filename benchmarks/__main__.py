@@ -25,6 +25,7 @@ OTHER_PARTS = {
     "centred": ("accuracy", "centred"),
     "erm_curves": ("erm_revisited", "curves"),
     "erm_growth": ("erm_revisited", "growth"),
+    "newest": ("peers", "newest"),
     "passes": ("nonsmooth", "passes"),
     "preparation": ("ours", "preparation"),
     "steps": ("trials", "steps"),

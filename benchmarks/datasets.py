@@ -98,6 +98,12 @@ _DIAMONDS = {
     "y": (0, 60),
     "z": (0, 40),
 }
+_VISITS = {"age": (25, 64), "educ": (7, 18), "hhninc": (0, 20)} | dict.fromkeys(
+    ("outwork", "female", "married", "kids", "self"), (0, 1)
+)
+_MOVIES = {"year": (1893, 2005), "length": (0, 300), "votes": (0, 200_000), "rating": (1, 10)} | dict.fromkeys(
+    ("Action", "Animation", "Comedy", "Drama", "Documentary", "Romance", "Short"), (0, 1)
+)
 _LISTED = Path(__file__).resolve().parents[1] / ".venv-peers/lib"  # pydataset, which `make peers` installs
 _WORDS = 300
 _MISSING = "not measured: the folder BENCHMARK_DATA does not have {}"
@@ -212,6 +218,21 @@ def health() -> Split:
 def diamonds() -> Split:
     """Return prices of diamonds (ggplot2)."""
     return mixed("Diamonds", _listed("ggplot2/diamonds").drop_columns([""]), _DIAMONDS, "price")
+
+
+def visits() -> Split:
+    """Return whether Germans saw a doctor in the last three months (COUNT's rwm5yr)."""
+    table = _listed("COUNT/rwm5yr")
+    has_visited = np.where(np.asarray(table["docvis"]) > 0, "yes", "no")
+    names = ["year", "age", "outwork", "female", "married", "kids", "hhninc", "educ", "self"]
+    table = table.select(names).append_column("visited", pa.array(has_visited))
+    return mixed("Doctor visits", table, _VISITS, "visited", "yes")
+
+
+def movies() -> Split:
+    """Return mean ratings of films at IMDB (ggplot2)."""
+    table = _listed("ggplot2/movies")
+    return mixed("Movies", table.select(list(_MOVIES)), _MOVIES, "rating")
 
 
 def stored(file: str, names: Sequence[str] | None = None) -> pa.Table:

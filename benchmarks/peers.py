@@ -1,4 +1,6 @@
-"""Our untuned methods beside diffprivlib, Opacus and AdaSSP tuned on the same rows, at the same epsilon and delta.
+"""Our untuned methods beside diffprivlib, Opacus, AdaSSP and newer methods at the same epsilon and delta.
+
+The other methods are tuned on the private rows.
 
 Each cell is written to docs/benchmarks/peers.jsonl when it is measured, and the tables are printed from these lines. A
 stopped command therefore continues where it stopped. To measure a cell again, delete its line. A cell with too few runs
@@ -30,7 +32,9 @@ from benchmarks.datasets import (
     covertype_50k,
     diamonds,
     health,
+    movies,
     protein,
+    visits,
     w8a,
 )
 from benchmarks.floor import floor
@@ -39,9 +43,9 @@ from benchmarks.references import DELTA, Reference, print_row, spread
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
 RESULTS = Path(__file__).resolve().parents[1] / "docs/benchmarks/peers.jsonl"
-_LOADERS = (adult, covertype_50k, bank, w8a, health, california, protein, diamonds)
+_LOADERS = (adult, covertype_50k, bank, w8a, health, california, protein, diamonds, visits, movies)
 # Two datasets are measured at a time. This order lets both processes end at about the same time.
-_SLOWEST_FIRST = (w8a, covertype_50k, adult, bank, diamonds, health, protein, california)
+_SLOWEST_FIRST = (w8a, covertype_50k, adult, bank, movies, diamonds, health, protein, california, visits)
 _DIVERGED = 1e3  # excess of a peer
 _TUNED_RUNS = 8  # the mean of three runs was too uncertain
 _CHEAP_SECONDS, _MOST_CHEAP_RUNS = 4.0, 20  # runs beyond the requested ones, up to this CPU time of a cell
@@ -196,6 +200,28 @@ def _print(
 
 
 _print_row = partial(print_row, label_width=36, width=17)
+
+
+def newest() -> None:
+    """Print the excess of the newest methods and of older ones beside auto, for datasets with all stored cells."""
+    cells = {(cell.dataset, cell.way, cell.epsilon): float(np.mean(cell.excess)) for cell in read_cells()}
+    datasets = sorted({dataset for dataset, _, _ in cells})
+    for label, ours in (
+        ("BISR tuned, replace-one", "purse auto"),
+        ("BISR tuned, add/remove", "purse auto, zero_out"),
+        ("IHM tuned, add/remove", "purse auto, zero_out"),
+        ("Opacus tuned, replace-one", "purse auto"),
+        ("diffprivlib tuned, delta 0", "purse auto"),
+        ("boosted AdaSSP, replace-one", "purse auto"),
+        ("purse objective_perturbation", "purse auto"),
+    ):
+        measured = [d for d in datasets if all({(d, label, e), (d, ours, e)} <= cells.keys() for e in EPSILONS)]
+        if measured:
+            print(f"\n{label}: excess risk, and the excess of {ours} over it")
+            _print_row("", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+        for dataset in measured:
+            found = [(cells[dataset, label, epsilon], cells[dataset, ours, epsilon]) for epsilon in EPSILONS]
+            _print_row(dataset, [f"{theirs:.5f} ({own / theirs:.2f})" for theirs, own in found])
 
 
 def _short(setting: Setting) -> str:

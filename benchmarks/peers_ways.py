@@ -23,6 +23,7 @@ from accounting.plan import Query
 from accounting.privacy import REPLACE_ONE, Relation
 from benchmarks.ada_ssp import CHANGES, boosted, printed
 from benchmarks.datasets import Split
+from benchmarks.newest import bisr, sketched
 from benchmarks.references import DELTA
 from solvers import Problem, solve
 from solvers.methods import AdaSsp, DpGd, Method, ObjectivePerturbation, OutputPerturbation
@@ -34,6 +35,10 @@ PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CLIPS = (0.1, 0.3, 1.0, 3.0)
 BATCHES = ((20, 5), (20, 20), (100, 5), (100, 20))  # batches in an epoch, epochs
+# Settings of the newest methods
+FIXED_BATCHES = ((1, 50), (5, 20), (20, 20), (20, 100), (100, 20))  # batches in an epoch, epochs
+BANDS = (1, 2, 8, 64)  # 1 is independent noise
+ROUNDS, SKETCHES, SHARES, RIDGES = (1, 2, 3, 5, 10, 20), (3, 10, 30), (0.1, 0.3, 0.5, 0.7, 0.9), (0.0, 1.0)
 FAR_BEHIND = 1.5  # a setting whose first run is above this multiple of the best mean has no second run
 FINALISTS, FINAL_RUNS = 3, 3  # the best settings, and the number of their further runs
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)  # diffprivlib's l2
@@ -43,6 +48,7 @@ Vector = NDArray[np.float64]
 Fit = Callable[[float], tuple[Vector, float]]
 Setting = dict[str, Any]
 Risk = Callable[[Vector], float]
+Lists = dict[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,32 @@ def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[t
     for relation in ("replace-one", "add/remove"):
         initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
         yield f"Opacus tuned, {relation}", partial(_tuned_opacus, peers, split, problem, risk, relation, initial)
+    yield from newest_ways(split, problem, risk)
+
+
+def newest_ways(split: Split, problem: Problem, risk: Risk) -> Iterator[tuple[str, Prepare]]:
+    """Yield the newest published methods, which need no other environment."""
+    lists: Lists = {"rate": RATES, "clip": CLIPS, "schedule": FIXED_BATCHES, "band": BANDS}
+    for relation, changed in (("replace-one", 2.0), ("add/remove", 1.0)):
+
+        def correlated(setting: Setting, epsilon: float, changed: float = changed) -> tuple[Vector, float]:
+            return _timed(lambda epsilon: bisr(split, epsilon, DELTA, changed, **setting))(epsilon)
+
+        initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20), "band": 8}
+        yield f"BISR tuned, {relation}", partial(_tuned, correlated, lists, risk, initial)
+    if problem.loss.takes != "class":
+
+        def mixed(setting: Setting, epsilon: float) -> tuple[Vector, float]:
+            return _timed(lambda epsilon: sketched(split, epsilon, DELTA, **setting))(epsilon)
+
+        start = {"rounds": 3, "sketch": 10 * problem.d, "share": 0.5, "ridge": 0.0}
+        sketches = {
+            "rounds": ROUNDS,
+            "sketch": tuple(factor * problem.d for factor in SKETCHES),
+            "share": SHARES,
+            "ridge": RIDGES,
+        }
+        yield "IHM tuned, add/remove", partial(_tuned, mixed, sketches, risk, start)
 
 
 def _untuned(split: Split, problem: Problem, peers: Peers) -> Iterator[tuple[str, Fit]]:
@@ -152,7 +184,20 @@ def _tuned_opacus(
     epsilon: float,
     given: Setting | None,
 ) -> Prepared:
-    """Choose step size, clip, and batches with epochs, in turn and twice, by the mean training risk of two runs each.
+    lists: Lists = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES}
+    run = partial(_opacus, peers, split, problem, relation)
+    return _tuned(run, lists, risk, chosen, epsilon, given)
+
+
+def _tuned(
+    run: Callable[[Setting, float], tuple[Vector, float]],
+    lists: Lists,
+    risk: Risk,
+    chosen: Setting,
+    epsilon: float,
+    given: Setting | None,
+) -> Prepared:
+    """Choose the settings of these lists in turn and twice, by the mean training risk of two runs each.
 
     A setting that is far behind has one run only. The three best settings have three more runs, which decide, so that
     no setting is chosen for lucky runs.
@@ -162,13 +207,10 @@ def _tuned_opacus(
     chosen : the setting at which the search begins; it becomes the chosen one, at which the search for the next epsilon
         begins
     """
-    lists: dict[str, tuple[Any, ...]] = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES}
     seen: dict[tuple[Any, ...], float] = {}
 
     def mean(setting: Setting, runs: int) -> float:
-        return float(
-            np.mean([risk(_opacus(peers, split, problem, relation, setting, epsilon)[0]) for _ in range(runs)])
-        )
+        return float(np.mean([risk(run(setting, epsilon)[0]) for _ in range(runs)]))
 
     def value(setting: Setting) -> float:
         key = tuple(setting.values())
@@ -180,13 +222,13 @@ def _tuned_opacus(
 
     if given:
         chosen |= given
-        return Prepared(lambda epsilon: _opacus(peers, split, problem, relation, given, epsilon), given)
+        return Prepared(partial(run, given), given)
     for name in (*lists, *lists):
         chosen[name] = min(lists[name], key=lambda option, name=name: value(chosen | {name: option}))  # type: ignore[misc]
     best = [dict(zip(lists, key, strict=True)) for key in sorted(seen, key=lambda key: seen[key])[:FINALISTS]]
     setting: Setting = min(best, key=lambda setting: mean(setting, FINAL_RUNS))
     chosen |= setting
-    return Prepared(lambda epsilon: _opacus(peers, split, problem, relation, setting, epsilon), setting)
+    return Prepared(partial(run, setting), setting)
 
 
 def _opacus(

@@ -44,8 +44,8 @@ def bars(
     return axes
 
 
-def forest_svg(names: Sequence[str], estimates: Sequence[Estimate]) -> str:
-    """Return a forest plot as an SVG image: a line for each interval, a dot for its value, and a dashed line at 0."""
+def intervals_svg(title: str, names: Sequence[str], estimates: Sequence[Estimate]) -> str:
+    """Return an SVG image that loads nothing: a line for each interval, a dot for its value, and a dashed line at 0."""
     ends = [end for each in estimates for end in (0.0, each.low, each.high)]
     low = min(ends, default=0.0)
     scale = 300 / (max(ends, default=0.0) - min(ends, default=0.0) or 1.0)
@@ -61,4 +61,5 @@ def forest_svg(names: Sequence[str], estimates: Sequence[Estimate]) -> str:
         parts.append(f'<line x1="{at(each.low)}" x2="{at(each.high)}" y1="{y}" y2="{y}" stroke="currentColor"/>')
         parts.append(f'<circle cx="{at(each.value)}" cy="{y}" r="3" fill="currentColor"/>')
     size = f'width="560" height="{height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}><title>Forest plot</title>{"".join(parts)}</svg>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}><title>{escape(title)}</title>'
+    return f"{head}{''.join(parts)}</svg>"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from purse import latex, text
 from purse.extras import needing
-from purse.plots import bars, forest_svg
-from purse.tables import Cell, Estimate, Table, Tabular
+from purse.plots import bars, intervals_svg
+from purse.tables import Cell, Estimate, PValue, Table, Tabular
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
 from purse.wire.models import Link, Model, coefficient_terms
@@ -224,10 +224,10 @@ class Regression(Tabular):
         """The number of rows that would be as precise without privacy, and the joint test of each category column."""
         facts: list[tuple[str, str]] = []
         if self._facts.effective_rows is not None:
-            rows = f"{self._facts.effective_rows:.0f} rows without privacy are as precise"
+            rows = f"as precise as {self._facts.effective_rows:,.0f} rows without privacy"
             facts.append(("effective rows", rows))
         for test in self._facts.joint_tests:
-            result = "not resolved" if test.p_value is None else f"p = {test.p_value:.3g}"
+            result = "not resolved" if test.p_value is None else PValue(test.p_value).statement
             facts.append((f"test of {test.column}", result))
         return facts
 
@@ -247,7 +247,7 @@ class Regression(Tabular):
         """Return the whole table, what it refers to, and the forest plot as HTML."""
         (table,) = self.tables()
         forest = self.forest()
-        plot = forest_svg(forest.labels, forest.estimates)
+        plot = intervals_svg("Forest plot", forest.labels, forest.estimates)
         notes = "".join(f"<p>{escape(note)}</p>" for note in (table.note, forest.note))
         return f"{table.to_html(table.caption, len(table.rows))}{plot}{notes}"
 
@@ -280,7 +280,8 @@ class Regression(Tabular):
             estimate: Cell = f"not resolved: {row.reason}"
             if row.estimate is not None and row.lower is not None and row.upper is not None:
                 estimate = Estimate(row.estimate, row.lower, row.upper)
-            rows.append((row.term, estimate, row.std_error, row.p_value, row.reference or ""))
+            p_value = None if row.p_value is None else PValue(row.p_value)
+            rows.append((row.term, estimate, row.std_error, p_value, row.reference or ""))
         note = f"The intervals hold at confidence {self._facts.level:.3g}. "
         if ratio := _RATIOS.get(self._link):
             note += f"e to the power of an estimate is the {ratio} of its term. "

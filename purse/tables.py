@@ -13,6 +13,7 @@ from purse.extras import needing
 MAX_HTML_ROWS: Final = 20
 _MAX_CURVE_ROWS = 10  # of a ROC curve on a terminal
 _BAR_COLUMNS = 40  # of the longest bar on a terminal
+_LEAST_P_VALUE = 0.001  # shown with digits
 _DURATIONS = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
 
 Look = Literal["plain", "bars", "heat", "histogram", "roc", "calibration"]
@@ -40,6 +41,20 @@ class Span:
     low: float
     high: float
     date: str | None = None
+
+
+class PValue(float):
+    """A p-value. Text shows one below 0.001 as `< 0.001`, because further digits of it say nothing."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"< {_LEAST_P_VALUE}" if self < _LEAST_P_VALUE else text.number(float(self))
+
+    @property
+    def statement(self) -> str:
+        """The value in a sentence: `p = 0.03`, or `p < 0.001`."""
+        return f"p {self}" if self < _LEAST_P_VALUE else f"p = {self}"
 
 
 Cell = str | int | float | Estimate | Span | None
@@ -187,6 +202,8 @@ def written(cell: Cell, number: Callable[[float], str] = text.number) -> str:
     match cell:
         case None:
             return "–"
+        case PValue():
+            return str(cell)
         case float():
             return number(cell)
         case Span(low, high, date):

@@ -86,14 +86,14 @@ class Part:
     def remaining_epsilon(self, spent: Cost) -> float:
         """Return the largest epsilon, at the budget's delta, of one more job in this part (`Filter.remaining_epsilon`).
 
-        It is that of the whole filter with room on this coordinate only.
+        It is that of the whole filter with a remainder on this coordinate only.
         """
-        room = self.top - _top_and_slack(self.rule, spent)[0]
+        remainder = self.top - _top_and_slack(self.rule, spent)[0]
         k = _coordinate(self.rule)
-        if room <= 0:
+        if remainder <= 0:
             return 0.0
         return self.rule.remaining_epsilon(
-            tuple(top - room if j == k else top for j, top in enumerate(self.rule.thresholds))
+            tuple(top - remainder if j == k else top for j, top in enumerate(self.rule.thresholds))
         )
 
 

@@ -20,8 +20,8 @@ from accounting.calibration import calibrate
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from app.calculation.pace import pace
 from app.calculation.questions import ANSWER, QUESTION, Answer, Refused, answer
+from app.calculation.speed import measured_speed
 from app.without import without
 
 WARM = b"w"
@@ -86,7 +86,7 @@ def load(*, every: bool = True) -> None:
         if every:
             import solvers.compiled  # noqa: F401  # late: compiling may take longer
 
-        pace()
+        measured_speed()
 
 
 class _OutOfTime(BaseException):

@@ -22,8 +22,8 @@ from accounting.plan import Query, ReleasePlan
 from accounting.privacy import Privacy, Relation
 from accounting.records import receipt as receipts
 from app.calculation.forecasts import Forecasted, forecast
-from app.calculation.pace import pace
 from app.calculation.sessions import PricedPlan, PricedRefund, PricePlan, PriceRefund, price_plan, price_refund
+from app.calculation.speed import measured_speed
 from app.sources.design import Design
 from app.sources.twins import Twin
 from solvers import tuning
@@ -179,7 +179,7 @@ def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
 def _price(question: Price) -> Answer:
     planned = _plan(question)
     cost = _cost(question.rule, planned)
-    seconds = pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem)
+    seconds = measured_speed().seconds(planned.gradient_evaluations, planned.release.plan, question.problem)
     return CalculatedPrice(planned, cost, seconds)
 
 

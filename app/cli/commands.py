@@ -45,30 +45,23 @@ def program(first_word: str) -> typer.Typer:
     purse.callback()(_options)
     groups = {"": purse}
     for command in COMMANDS:
-        for words in filter(None, (command.words, command.alias)):
-            above, _, name = words.rpartition(" ")
-            is_loaded = first_word in (EVERY, words.split()[0])
-            _group(groups, above).command(
-                name,
-                cls=ExampleFirst,
-                help=None if is_loaded else command.summary,
-                short_help=command.summary,
-                hidden=words == command.alias,
-            )(_load(command) if is_loaded else _placeholder)
+        above, _, name = command.words.rpartition(" ")
+        is_loaded = first_word in (EVERY, command.words.split()[0])
+        _group(groups, above).command(
+            name, cls=ExampleFirst, help=None if is_loaded else command.summary, short_help=command.summary
+        )(_load(command) if is_loaded else _placeholder)
     return purse
 
 
 def _group(groups: dict[str, typer.Typer], words: str) -> typer.Typer:
-    """Return the group of these words; add it if it is new. Groups of former names are hidden."""
+    """Return the group of these words; add it if it is new."""
     if words not in groups:
         above, _, name = words.rpartition(" ")
         has_default = words in DEFAULTS
         groups[words] = typer.Typer(
-            cls=DefaultGroup if has_default else Group,
-            help=SUMMARIES.get(words),
-            no_args_is_help=not has_default,
+            cls=DefaultGroup if has_default else Group, help=SUMMARIES[words], no_args_is_help=not has_default
         )
-        _group(groups, above).add_typer(groups[words], name=name, hidden=words not in SUMMARIES)
+        _group(groups, above).add_typer(groups[words], name=name)
     return groups[words]
 
 

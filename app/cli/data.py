@@ -17,7 +17,7 @@ from purse.client.calls import dialect_of
 from purse.excel import readable
 from purse.wire.budgets import BudgetStatus
 from purse.wire.columns import Column
-from purse.wire.datasets import Dataset, DatasetState
+from purse.wire.datasets import Dataset, DatasetState, listed_order
 
 _SHOWN_CATEGORIES = 8
 
@@ -156,7 +156,8 @@ def _warnings(dataset: Dataset) -> list[str]:
 
 
 def _listed(datasets: Sequence[Dataset]) -> Output:
-    """Return a list of datasets as the result of a command."""
+    """Return a list of datasets as the result of a command. In its table, a holdout set follows its dataset."""
+    order = listed_order([(each.id, each.holdout_of) for each in datasets])
     rows = [
         (
             each.id,
@@ -166,7 +167,7 @@ def _listed(datasets: Sequence[Dataset]) -> Output:
             percent(each.budget.share),
             f"epsilon {each.budget.remaining.epsilon:.4g}",
         )
-        for each in datasets
+        for each in (datasets[at] for at in order)
     ]
     return Output(datasets, text.table(("id", "name", "records", "jobs", "spent", "remaining"), rows))
 

@@ -1,6 +1,7 @@
 """The help of commands: an overview in sections, and an example first."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from app.cli.table import SECTIONS, SUMMARIES
 
+_BOTH_BOUNDS: Final = re.compile(r"\[([\d.]+)<=x<=([\d.]+)\]")  # as Click writes the bounds of a number
+_ONE_BOUND: Final = re.compile(r"\[x>=([\d.]+)\]")
 _EXAMPLE: Final = "\b\nExample"  # where a docstring's examples begin
 DEFAULTS: Final[Mapping[str, str]] = {"jobs": "list", "sessions": "list", "worker": "run"}
 """The command of a group that runs if the command line names none."""
@@ -66,6 +69,15 @@ class ExampleFirst(TyperCommand):
             if expected and type(error) is typer.BadParameter:  # not the subclass for a missing value
                 error.message = f"must be {expected}."
             raise
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options; a bounded number is named like any other, as the help states its bounds."""
+        for each in self.params:
+            each.type.name = each.type.name.removesuffix(" range")
+        begin = len(formatter.buffer)
+        super().format_options(ctx, formatter)
+        written = "".join(formatter.buffer[begin:])
+        formatter.buffer[begin:] = [_ONE_BOUND.sub(r"[\1 or more]", _BOTH_BOUNDS.sub(r"[\1 to \2]", written))]
 
     def format_help_text(self, _ctx: Any, formatter: Any) -> None:
         """Write the example of the docstring, then the rest of it."""

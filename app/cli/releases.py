@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli import plots
 from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Delta, OutFile, QuoteOnly, Release
 from app.cli.output import Output, Refusal, note, release_output
 from purse import Client, layouts
 from purse.client.requests import without_none
+from purse.plots import intervals_svg
 from purse.table1 import condition
 from purse.wire.statistics import ReleasedStatistic
 
@@ -38,7 +38,8 @@ def count(
     released = output.document
     if svg is not None and isinstance(released, ReleasedStatistic):
         [drawn] = layouts.tables(released)
-        svg.write_text(plots.svg(f"{drawn.caption} (epsilon {released.privacy.epsilon:.3g})", drawn.lines))
+        title = f"{drawn.caption} (epsilon {released.privacy.epsilon:.3g})"
+        svg.write_text(intervals_svg(title, drawn.lines.labels, drawn.lines.estimates))
         note(f"wrote {svg}")
     return output
 

@@ -1,4 +1,4 @@
-"""The table of commands: words, function, summary, former name, and section of `purse --help`."""
+"""The table of commands: words, function, summary, and section of `purse --help`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,11 @@ class Command:
     words : the words after `purse`
     target : module in `app.cli` and function
     summary : one line of help, at most 60 characters
-    alias : former words, which version 0.2 still accepts and hides from help
     """
 
     words: str
     target: str
     summary: str
-    alias: str = ""
 
 
 GROUPS: Final[Mapping[str, str]] = {
@@ -53,11 +51,11 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("dataset freeze", "stewardship.freeze", "Block all spending on a dataset"),
     Command("dataset unfreeze", "stewardship.unfreeze", "Allow spending on a dataset again"),
     Command("dataset erase", "stewardship.erase", "Delete a dataset's values permanently"),
-    Command("dataset charge", "outside.charge", "Charge a dataset for results computed elsewhere", "charge"),
-    Command("dataset twin", "forecasts.twin", "Write synthetic rows to try code on", "twin"),
-    Command("dataset sample set", "samples.attach", "Attach a public file of rows", "sample set"),
-    Command("dataset sample show", "samples.show", "Show the attached public file", "sample show"),
-    Command("dataset sample delete", "samples.delete", "Remove the attached public file", "sample delete"),
+    Command("dataset charge", "outside.charge", "Charge a dataset for results computed elsewhere"),
+    Command("dataset twin", "forecasts.twin", "Write synthetic rows to try code on"),
+    Command("dataset sample set", "samples.attach", "Attach a public file of rows"),
+    Command("dataset sample show", "samples.show", "Show the attached public file"),
+    Command("dataset sample delete", "samples.delete", "Remove the attached public file"),
     Command("forecast", "forecasts.forecast", "Estimate what the noise of each epsilon costs in accuracy"),
     Command("quote", "jobs.quote", "Show the price of a job and charge nothing"),
     Command("submit", "jobs.submit", "Charge the budget and train a private model"),
@@ -69,13 +67,13 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("model", "jobs.model", "Show or save the model of a job"),
     Command("evaluate", "releases.evaluate", "Measure a model on the holdout set"),
     Command("predict", "predictions.predict", "Apply a released model to the rows of a CSV file"),
-    Command("stats count", "releases.count", "Count rows by the values of one or more columns", "count"),
-    Command("stats table", "releases.table", "Release a cross table of two columns", "table"),
-    Command("stats means", "releases.means", "Release means of numbers and shares of categories", "means"),
-    Command("stats quantiles", "releases.quantiles", "Release quantiles of numbers", "quantiles"),
-    Command("stats covariance", "releases.covariance", "Release covariances and correlations", "covariance"),
+    Command("stats count", "releases.count", "Count rows by the values of one or more columns"),
+    Command("stats table", "releases.table", "Release a cross table of two columns"),
+    Command("stats means", "releases.means", "Release means of numbers and shares of categories"),
+    Command("stats quantiles", "releases.quantiles", "Release quantiles of numbers"),
+    Command("stats covariance", "releases.covariance", "Release covariances and correlations"),
     Command("stats table1", "releases.table1", "Count and describe groups of rows"),
-    Command("stats profile", "releases.profile", "Release or show a summary of all columns", "profile"),
+    Command("stats profile", "releases.profile", "Release or show a summary of all columns"),
     Command("budget", "data.budget", "Show what is spent of a budget and what remains"),
     Command("sessions open", "sessions.open_session", "Reserve budget for answers that your program computes"),
     Command("sessions list", "sessions.list_sessions", "List the sessions that you may see"),
@@ -111,11 +109,11 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("webhook list", "webhooks.list_webhooks", "List webhooks and their deliveries"),
     Command("webhook delete", "webhooks.delete", "Remove a webhook"),
     Command("server start", "operate.serve", "Start the server"),
-    Command("server health", "operate.health", "Check whether the server is ready", "health"),
-    Command("server migrate", "operate.migrate", "Update the database to this version", "migrate"),
-    Command("server backup", "operate.backup", "Copy a running server to a folder", "backup"),
-    Command("server copy-database", "operate.copy_database", "Copy a server to another database", "db copy"),
-    Command("server scheduler", "machines.scheduler", "Distribute jobs to workers on other machines", "scheduler"),
+    Command("server health", "operate.health", "Check whether the server is ready"),
+    Command("server migrate", "operate.migrate", "Update the database to this version"),
+    Command("server backup", "operate.backup", "Copy a running server to a folder"),
+    Command("server copy-database", "operate.copy_database", "Copy a server to another database"),
+    Command("server scheduler", "machines.scheduler", "Distribute jobs to workers on other machines"),
     Command("worker run", "machines.worker", "Run jobs on this machine until stopped"),
     Command("worker certificate", "machines.certificate", "Create a certificate for a server or worker"),
 )

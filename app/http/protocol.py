@@ -13,7 +13,6 @@ import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from app.http.errors import MEDIA_TYPE, ApiError
-from app.http.gathered import Gathered
 
 _BODY_CHUNK_BYTES = 2**16
 _LEAST_READ_BYTES = 2**12  # a client that reads less than this in `seconds_unread` is disconnected
@@ -59,7 +58,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Accept a connection; above the limit, close the one that has been idle for longest, or refuse this one."""
-        super().connection_made(Gathered(transport, self.loop))
+        super().connection_made(transport)
         if len(self.connections) > self._limits.connections:
             idle = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self and c.is_idle]
             if not idle:

@@ -42,12 +42,13 @@ from app.settings import Settings
 MOST_LINES = 10_000  # before the file is rewritten
 _LOG = logging.getLogger("purse.epoch")
 _OLDER = "the database is older than its published heads"
+_UNKNOWN = f"Without it, the server cannot tell whether {_OLDER}"
 _RESTORE = (
-    "restore the newest copy of the database; if none exists, `purse ledger accept-rollback --reason ...` records the "
+    "Restore the newest copy of the database. If none exists, `purse ledger accept-rollback --reason ...` records the "
     "loss in each ledger that lost entries, freezes it, and lets the service start"
 )
 _FIND = (
-    "mount its disk, or name the right file in PURSE_EPOCH_FILE; if it is lost for good, `purse ledger accept-rollback "
+    "Mount its disk, or name the right file in PURSE_EPOCH_FILE. If it is lost for good, `purse ledger accept-rollback "
     "--reason ...` records the loss in every ledger, freezes it, and lets the service start"
 )
 
@@ -92,7 +93,7 @@ class Epoch:
         epoch = Epoch.read(settings, database)
         if wrong := epoch.ahead_of(database):
             details = "; ".join(f"{name} lacks {_part(name)} {head}" for name, head in sorted(wrong.items()))
-            raise BelowEpoch(f"{_OLDER} in {epoch.file} ({details}): {_RESTORE}")
+            raise BelowEpoch(f"{_OLDER} in {epoch.file} ({details}). {_RESTORE}")
         epoch.begin(database)
         return epoch
 
@@ -106,12 +107,12 @@ class Epoch:
             epoch = _read(file)
         except FileNotFoundError:
             if has_file:
-                raise BelowEpoch(f"{file} is missing, so it is unknown whether {_OLDER}: {_FIND}") from None
+                raise BelowEpoch(f"{file} is missing. {_UNKNOWN}. {_FIND}") from None
             return Epoch(file, identity, {})
         except (CodecError, OSError):
-            raise BelowEpoch(f"{file} cannot be read, so it is unknown whether {_OLDER}: {_FIND}") from None
+            raise BelowEpoch(f"{file} cannot be read. {_UNKNOWN}. {_FIND}") from None
         if epoch.service != identity:
-            raise BelowEpoch(f"{file} belongs to the service {epoch.service}, and this is {identity}: {_FIND}")
+            raise BelowEpoch(f"{file} belongs to the service {epoch.service}, and this is {identity}. {_FIND}")
         return epoch
 
     def ahead_of(self, database: Database) -> dict[str, Head]:

@@ -43,7 +43,7 @@ class Watched:
     ----------
     database : database whose jobs and ledgers are counted
     holder : an observer of leases, which holds none
-    without_room : returns the number of jobs whose worker had a full disk
+    waiting_for_disk : returns the number of jobs whose worker had a full disk
     behind : returns the number of ledgers whose head is newer than the published one
     slots : returns how many attempts may run at once
     reasons : returns why the service is not ready
@@ -51,7 +51,7 @@ class Watched:
 
     database: Database
     holder: Holder
-    without_room: Callable[[], int]
+    waiting_for_disk: Callable[[], int]
     behind: Callable[[], int]
     slots: Callable[[], int]
     reasons: Callable[[], Collection[str]]
@@ -141,7 +141,7 @@ class _Service(Collector):
         yield GaugeMetricFamily(
             "purse_jobs_without_room",
             "Jobs that are tried again later, because the disk of a worker was full.",
-            value=self.watched.without_room(),
+            value=self.watched.waiting_for_disk(),
         )
         yield GaugeMetricFamily(
             "purse_epoch_behind",

@@ -90,7 +90,7 @@ class Readiness:
         reasons = [] if _can_write(self._database) else ["migrations"]
         checks = {
             "keys": self._keys.is_kept,
-            "disk": self._settings.has_room,
+            "disk": self._settings.has_free_disk,
             # Without remote workers jobs wait, but servers stay ready. Otherwise all would be unready at once.
             "workers": self._settings.scheduler is not None or self._slots() != 0,
         }

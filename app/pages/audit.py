@@ -1,6 +1,7 @@
 """Receipts and ledgers, which the visitor's own browser verifies."""
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
@@ -62,3 +63,21 @@ async def entries(visit: Visiting, dataset_id: Identifier, cursor: Cursor = "0")
     query = {"cursor": cursor, "limit": _ENTRIES_PER_REQUEST}
     answer = await visit.api.send("GET", f"/v1/datasets/{dataset_id}/ledger", params=query)
     return Response(answer.content, media_type="application/json")
+
+
+@router.get("/datasets/{dataset_id}/ledger/file")
+async def file(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Return all entries as a file of JSON lines, which `purse ledger verify` accepts."""
+    lines: list[bytes] = []
+    cursor: str | None = "0"
+    while cursor is not None:
+        path = f"/v1/datasets/{dataset_id}/ledger"
+        entries_page = await visit.api.get(path, cursor=cursor, limit=_ENTRIES_PER_REQUEST)
+        lines.append(await in_turn(_lines, entries_page["items"]))
+        cursor = entries_page["next"]
+    headers = {"Content-Disposition": f'attachment; filename="{dataset_id}.ledger.jsonl"'}
+    return Response(b"".join(lines), media_type="application/jsonl", headers=headers)
+
+
+def _lines(items: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(item, ensure_ascii=False).encode() + b"\n" for item in items)

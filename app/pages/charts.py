@@ -82,17 +82,18 @@ def accuracy(forecast: Mapping[str, Any]) -> Chart:
     return Chart(f"Expected {measure} against epsilon", "line", x, lines, ("epsilon", measure), is_log=True)
 
 
-def spending(jobs: Sequence[Mapping[str, Any]], now: float) -> Chart | None:
+def spending(jobs: Sequence[Mapping[str, Any]], now: float, analysts: Sequence[str] = ()) -> Chart | None:
     """Return the used share of the present budget over time, by analyst, or None for fewer than two charges.
 
     Parameters
     ----------
     jobs : charged jobs in the order of their submission
     now : time at which the chart ends, in seconds since 1970
+    analysts : order of the lines, so that their colors are those of another list on the page
     """
     if len(jobs) < 2:
         return None
-    totals = dict.fromkeys([job["analyst"] for job in jobs], 0.0)
+    totals = dict.fromkeys([*analysts, *(job["analyst"] for job in jobs)], 0.0)
     steps = [dict(totals)]
     for job in jobs:
         totals[job["analyst"]] += 100 * (job["share"] or 0.0)

@@ -264,6 +264,8 @@ def _plain(name: str, kind: Schema, node: Schema, common: dict[str, Any]) -> Fie
     match kind:
         case {"enum": [*values]}:
             return Field(name, "choice", **common, options=tuple(map(str, values)), default=_text(default))
+        case {"const": value}:
+            return Field(name, "choice", **common, options=(str(value),))
         case {"type": "boolean"}:
             return Field(name, "flag", **common, options=("true", "false"), default=_text(default))
         case {"type": "number" | "integer" | "string" as type_}:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -253,6 +254,9 @@ async def _refused(request: Request, error: ApiError) -> Response:
         answer = visit.go("/sign-in?expired=true")
         session.end(request, answer)
         return answer
+    if visit.principal is None and error.status == 422:  # it was raised before the visitor was identified
+        with suppress(ApiError):
+            visit = await visiting(request)
     template = "problem_part.html" if visit.is_partial else "problem.html"
     answer = await visit.page(template, error=error)
     answer.headers.update(error.headers)

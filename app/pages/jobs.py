@@ -42,7 +42,8 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
     values = await visit.form()
     step, _, path = values.pop("step", "").partition(":")
     if step == "add":
-        values[f"{path}.{max(member_indices(values, path), default=-1) + 1}.method.name"] = ""
+        member = f"{path}.{max(member_indices(values, path), default=-1) + 1}"
+        values[f"{member}.factors.0.column" if path == "terms" else f"{member}.method.name"] = ""
     if step == "remove":
         values = without(values, path)
     return await (await Sheet.of(visit, dataset_id, kind, values)).page("job_fields.html")

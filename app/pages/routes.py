@@ -15,6 +15,7 @@ from app.pages import charts
 from app.pages.frame import Cursor, PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
+from purse.wire.datasets import listed_order
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 fallback = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
@@ -33,8 +34,11 @@ def root(visit: Passing) -> Response:
 
 @router.get(PREFIX)
 async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
-    """Return the datasets that the visitor may see."""
-    return await visit.page("datasets.html", datasets=await visit.api.get("/v1/datasets", cursor=cursor))
+    """Return the datasets that the visitor may see. A holdout set follows its dataset."""
+    listed = await visit.api.get("/v1/datasets", cursor=cursor)
+    order = listed_order([(each["id"], each["holdout_of"]) for each in listed["items"]])
+    listed["items"] = [listed["items"][at] for at in order]
+    return await visit.page("datasets.html", datasets=listed)
 
 
 @router.get(f"{PREFIX}/datasets/{{dataset_id}}")
@@ -44,6 +48,7 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     whole = public["holdout_of"] and await visit.api.get(f"/v1/datasets/{public['holdout_of']}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
     charged = [job for job in jobs["items"] if job["state"] != "cancelled" or job["started_at"] is not None]
+    analysts = [each["analyst"] for each in public["budget"]["analysts"]]
     return await visit.page(
         "dataset.html",
         dataset=public,
@@ -51,7 +56,7 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
         jobs=jobs,
         charged=charged,
         methods=await in_turn(_by_method, charged),
-        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1], time.time()),
+        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1], time.time(), analysts),
         most_columns=_MOST_COLUMNS,
     )
 

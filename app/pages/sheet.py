@@ -1,5 +1,6 @@
 """The form for a job on one dataset, its request to the API, and its submission."""
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from app.http.errors import ApiError
 from app.http.work import in_turn
 from app.pages import words
 from app.pages.api import part as path_part
-from app.pages.forms import Field, document, missing, with_defaults
+from app.pages.forms import Field, document, missing, read_number, with_defaults
 from app.pages.frame import Visit
 from app.wire import MOST_CONDITIONS
 from purse.wire.problems import Violation
@@ -41,17 +42,28 @@ _COMMON_FIELDS = (
 )
 _ONLY_FOR_TABLE1 = {"by", "where"}
 _ONLY_FOR_INFERENCE = {"family", "reference", "level"}
-_NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
+_NEVER_FOR_INFERENCE = {"loss", "method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
 _CHANGES: Mapping[str, dict[str, Any]] = {
     "by": {"required": True},
     "columns": {"hint": "If none is checked, all columns that suit the statistic are used."},
     "features": {"hint": "Columns to predict from. If none is checked, all other columns are used."},
+    "family": {
+        "hint": "Poisson regression with log link is for counts: a number column from 0 to the largest count.",
+    },
+    "level": {"hint": "The confidence of each interval."},
+    "where": {"hint": "Only rows that satisfy all conditions are described."},
     "inference": {
         "options": ("true",),
         "hint": "The standard errors of a regression table include sampling error and privacy noise.",
     },
 }
+_FACTOR_COLUMN = re.compile(r"terms\.\d+\.factors\.\d+\.column")
 _OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
+_HINTS = {
+    f"where.{index}.value": "A number in the declared range, a date such as 2020-01-31, or a category. With `in`, "
+    "several of them with commas between."
+    for index in range(MOST_CONDITIONS)
+}
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -97,6 +109,7 @@ class Sheet:
         described = _names_of_type(dataset, "number") if statistic in _OF_NUMBERS else names
         options = {"target": names, "features": names, "columns": described, "by": categories}
         options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
+        options |= {name: names for name in values if _FACTOR_COLUMN.fullmatch(name)}
         targets = [column for column in dataset["columns"] if column["name"] == values.get("target")]
         classes = targets[0].get("categories") if targets else None
         if classes is not None:
@@ -114,7 +127,7 @@ class Sheet:
             visit,
             dataset,
             kind,
-            with_defaults(fields, _defaults(dataset, options.get("positive", ()))),
+            with_defaults(fields, _defaults(dataset, options.get("positive", ())), _HINTS),
             forms.fields("ForecastRequest", values, {}, job_schema),
             replace(_TABLES, value=values.get(_TABLES.name, "")) if is_counts and len(names) > 1 else None,
         )
@@ -124,9 +137,21 @@ class Sheet:
         """The request, as far as it is filled in."""
         subject = {} if self.kind == "evaluation" else {"dataset": self.dataset["id"]}
         request = subject | document(self.fields)
+        groups = [group for field in self.fields if field.name == "where" for group in field.parts]
+        for group, condition in zip(groups, request.get("where", ()), strict=True):
+            [text] = [part.value for part in group.parts if part.label == "value"]
+            if text:
+                condition["value"] = self._condition_value(condition, text)
         if request.get("method", {}).get("name") in _OF_NUMBERS:
             request.setdefault("columns", _names_of_type(self.dataset, "number"))
         return request
+
+    def _condition_value(self, condition: Mapping[str, Any], text: str) -> Any:
+        """Return the value of a condition. A category may be written as a number; `in` has a list."""
+        is_category = condition.get("column") in _names_of_type(self.dataset, "category")
+        texts = [each.strip() for each in text.split(",")] if condition.get("op") == "in" else [text.strip()]
+        values = texts if is_category else [read_number(each) for each in texts]
+        return values if condition.get("op") == "in" else values[0]
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -197,6 +222,7 @@ def _defaults(dataset: Mapping[str, Any], categories: Sequence[str]) -> dict[str
         "row_norm": "no clipping",
         "positive": "none",
         "inference": "a model, for predictions",
+        "family": "logistic for two classes, linear for a number",
         "by": "choose one or two columns",
     }
     if len(categories) == 2:

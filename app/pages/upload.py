@@ -21,7 +21,7 @@ from purse.wire.columns import BOUNDS
 from purse.wire.files import PLAIN, Dialect, FileReport
 
 _SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
-_DECISIONS = ("name", "unit", "budget", "dialect")  # fields with a place of their own on the page
+_DECISIONS = ("name", "unit", "budget", "dialect", "holdout")  # fields with a place of their own on the page
 _COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
 EXAMPLES = {
     "name": "such as Hospital stays 2025",
@@ -31,10 +31,13 @@ EXAMPLES = {
     "budget.delta": "such as 0.000001",
     "budget.slack": "chosen by the filter",
     "family": "none: a budget of its own",
+    "holdout": "none, such as 0.2",
 }
 """Words in empty fields of a declaration."""
 _HINTS = {
     "unit.column": "The file's column that names each row's person. The column groups rows and is not stored.",
+    "holdout": "Fraction of the records, or of the persons if they are protected, that is kept to measure the "
+    "accuracy of models. This holdout set has a budget of its own. It cannot be added later.",
     "unit.persons": "Public number of persons, including persons without a row. A file with more persons is refused. "
     "If left empty, the number in the file is used and becomes public.",
 }
@@ -104,7 +107,7 @@ class Editor:
         return spec | {"columns": columns}
 
     async def page(self, visit: Visit, template: str, identifiers: Sequence[str] | None = None) -> HTMLResponse:
-        """Return the editor, or a part of it; `identifiers` are names in the file's header that identify persons."""
+        """Return the editor, or a part of it, with a warning that names the `identifiers`, unchanged if None."""
         return await visit.page(
             template,
             fields={field.name: _by_label(field) or field for field in self.fields},
@@ -131,9 +134,12 @@ async def spec(visit: Visiting) -> Response:
 
 @router.post("/editor")
 async def editor(visit: Visiting) -> Response:
-    """Return the editor after one step: a column added or removed, a file's header, or a pasted declaration."""
+    """Return the editor after one step.
+
+    A step adds or removes a column, makes a column the person column, or takes a file's header or a pasted declaration.
+    """
     values = await visit.form()
-    step, _, index = values.pop("step", "").partition(":")
+    step, _, operand = values.pop("step", "").partition(":")
     pasted = values.pop("spec", "")
     if step == "paste":
         editor_or_reason = await in_turn(_pasted, visit, pasted)
@@ -147,10 +153,15 @@ async def editor(visit: Visiting) -> Response:
         values = _with_header(values, dict(zip(header, types, strict=False)), {"", *former} - set(header))
         return await _written(visit, values, "editor.html", list(identifying(header)))
     if step == "remove":
-        values = without(values, f"columns.{index}")
+        values = without(values, f"columns.{operand}")
+    if step == "person":
+        for index in [i for i in member_indices(values, "columns") if values.get(f"columns.{i}.name") == operand]:
+            values = without(values, f"columns.{index}")
+        values["unit.column"] = operand
     if step == "add":
         values[f"columns.{_next_index(values)}.name"] = ""
-    return await _written(visit, values, "editor.html")
+    identifiers = list(identifying(_column_names(values))) if values.get("unit.column") else None
+    return await _written(visit, values, "editor.html", identifiers)
 
 
 @router.post("")

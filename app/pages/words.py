@@ -25,7 +25,7 @@ OPTIONS = {
     "table1": "table1: groups side by side (Table 1)",
 }
 """Texts of options whose names do not explain them, and of a flag that is set."""
-LABELS = {"inference": "Result", "by": "Groups by"}
+LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison"}
 """Labels of fields of a job's form that differ from their names."""
 EVENTS = {
     "GaussianDpEvent": "Gaussian noise",
@@ -51,7 +51,8 @@ SESSION_RULES = {
 """The rules for sessions on a dataset."""
 _CODE = re.compile("`([^`]+)`")
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)(?:event\.(?:\w+DpEvent\.)?)*")
-_MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
+_MEMBER = re.compile(r"\b(column|candidate|term|factor|where)s?\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
+_MEMBERS = {"where": "condition"}
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -138,7 +139,7 @@ def coded(text: str) -> Html:
 
 def place(where: str) -> str:
     """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
-    path = _MEMBER.sub(lambda found: f"{found[1]} {int(found[2]) + 1}", _ROOT.sub("", where))
+    path = _MEMBER.sub(lambda found: f"{_MEMBERS.get(found[1], found[1])} {int(found[2]) + 1}", _ROOT.sub("", where))
     text = path.replace(".", ", ").replace("_", " ") or "the form"
     return text[0].upper() + text[1:]
 

@@ -118,7 +118,7 @@ class Dispatcher:
         """Identifier under which this dispatcher holds its attempts."""
         return self._holder.id
 
-    def without_room(self) -> list[str]:
+    def waiting_for_disk(self) -> list[str]:
         """Return the jobs that are paused because the disk of a worker was full."""
         now = self._clock.ticks()
         return [job for job, (until, _) in list(self._resting.items()) if now < until]
@@ -171,7 +171,7 @@ class Dispatcher:
             soon = self._report_ends()
             self._send_heartbeat(has_unreported=soon < math.inf)
             self._notice_losses()
-            while self._has_room() and self._claim():
+            while self._may_claim() and self._claim():
                 pass
             self._engine.hold(len(self.running))
         self._sweep()
@@ -185,8 +185,8 @@ class Dispatcher:
             ),
         )
 
-    def _has_room(self) -> bool:
-        may_claim = not self._stopping.is_set() and self._settings.has_room
+    def _may_claim(self) -> bool:
+        may_claim = not self._stopping.is_set() and self._settings.has_free_disk
         return may_claim and self._engine.take(len(self.running))
 
     def leave(self) -> None:
@@ -254,7 +254,7 @@ class Dispatcher:
         if self._is_unsure:
             attempts.disown(self._database, self._holder, [r.claim for r in self.running])
         self._is_unsure = True
-        claim = attempts.claim(self._database, self._holder, self.without_room(), self._limits)
+        claim = attempts.claim(self._database, self._holder, self.waiting_for_disk(), self._limits)
         if claim is None:
             self._is_unsure = False
             return False

@@ -37,7 +37,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Folders:
     """The folders of a machine whose paths differ from the server's.
 
     Parameters

@@ -23,7 +23,7 @@ from app.sources.errors import Damaged, StorageUnreachable
 from app.sources.matrix import checksum, filled_slots
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
-from app.worker.engine import DAMAGED, FAILED, FULL, UNREACHABLE, Place
+from app.worker.engine import DAMAGED, FAILED, FULL, UNREACHABLE, Folders
 from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
@@ -42,9 +42,9 @@ class Payload(Wire):
     spec: Annotated[JobSpec, Field(description="The job, as it was charged.")]
     partitions: Annotated[Manifest | None, Field(description="Where the data is, if not in the folder.")] = None
 
-    def at(self, place: Place) -> "Payload":
+    def at(self, folders: Folders) -> "Payload":
         """Return the payload with the paths of another machine."""
-        folder, scratch = place.of(self.folder, self.scratch)
+        folder, scratch = folders.of(self.folder, self.scratch)
         return self.model_copy(update={"folder": str(folder), "scratch": str(scratch)})
 
     @property
@@ -69,7 +69,7 @@ def run(
     payload: str,
     on_answer: Callable[[int], None] | None = None,
     spread: Spread | None = None,
-    place: Place = Place(),  # noqa: B008, it is frozen
+    folders: Folders = Folders(),  # noqa: B008, it is frozen
 ) -> str:
     """Return `{"coefficients": [...], "transcript": {...}}`, or a word of `app.worker.engine`; never raise.
 
@@ -81,11 +81,11 @@ def run(
     payload : JSON of `Payload`
     on_answer : called after each answer; may raise to stop the run. Its argument stays on the worker
     spread : sums over partitions; this process does if None
-    place : folders of this machine, if they differ from the server's
+    folders : folders of this machine, if they differ from the server's
     """
     scratch: Path | None = None
     try:
-        job = Payload.model_validate_json(payload).at(place)
+        job = Payload.model_validate_json(payload).at(folders)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         if job.checksum not in (None, job.present_checksum):
@@ -117,8 +117,10 @@ def word_of(error: BaseException) -> str:
 def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
     spec, manifest = job.spec, job.partitions
     if manifest is None:
-        rows, y = load(spec.design, Path(job.folder), scratch)
-        yield Data.coded(rows, y, spec.problem, filled_slots(Path(job.folder)), in_place=True)
+        records = load(spec.design, Path(job.folder), scratch)
+        data = Data.coded(*records, spec.problem, filled_slots(Path(job.folder)), in_place=True)
+        del records  # frees the stored targets, because the data have their own copy
+        yield data
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:

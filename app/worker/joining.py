@@ -25,7 +25,7 @@ from distributed.security import Security
 from app.calculation.calculators import ONE_THREAD
 from app.worker import orders
 from app.worker.cluster import configure
-from app.worker.engine import Place
+from app.worker.engine import Folders
 
 _RETRY_SECONDS = 5.0  # between two attempts to reach a scheduler that is away
 _CLOSE_TIMEOUT_SECONDS = 60.0  # beyond its patience, until a worker that has not left is ended
@@ -114,8 +114,8 @@ async def work(chosen: Work) -> None:
         dask.config.set({"temporary-directory": str(chosen.scratch)})
         stop = _stop_signal()
         security = chosen.channel.security("worker")
-        places = [Place(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
-        await asyncio.gather(*(_slot(chosen, place, security, stop) for place in places))
+        all_folders = [Folders(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
+        await asyncio.gather(*(_slot(chosen, folders, security, stop) for folders in all_folders))
 
 
 def clear(scratch: Path) -> None:
@@ -125,11 +125,11 @@ def clear(scratch: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-async def _slot(chosen: Work, place: Place, security: Security, stop: asyncio.Event) -> None:
+async def _slot(chosen: Work, folders: Folders, security: Security, stop: asyncio.Event) -> None:
     """Run one worker process under a nanny, which restarts it; start both again after the scheduler was away."""
     while not stop.is_set():
         try:
-            await _run(chosen, place, security, stop)
+            await _run(chosen, folders, security, stop)
         except (OSError, TimeoutError, RuntimeError) as error:  # Dask raises RuntimeError if a process does not start
             _log.warning(
                 "not_joined %s: %s; trying again in %g seconds",
@@ -141,7 +141,7 @@ async def _slot(chosen: Work, place: Place, security: Security, stop: asyncio.Ev
             await asyncio.wait_for(stop.wait(), _RETRY_SECONDS)
 
 
-async def _run(chosen: Work, place: Place, security: Security, stop: asyncio.Event) -> None:
+async def _run(chosen: Work, folders: Folders, security: Security, stop: asyncio.Event) -> None:
     """Run a nanny with its worker until either ends, or until `stop` is set and the worker has left in order."""
     nanny = Nanny(
         chosen.scheduler,
@@ -150,7 +150,7 @@ async def _run(chosen: Work, place: Place, security: Security, stop: asyncio.Eve
         security=security,
         local_directory=str(chosen.scratch),
         silence_logs=logging.CRITICAL,
-        plugins=[orders.Prepare(place, chosen.patience)],
+        plugins=[orders.Prepare(folders, chosen.patience)],
         dashboard=False,
     )
     stopping = asyncio.ensure_future(stop.wait())

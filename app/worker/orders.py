@@ -12,7 +12,7 @@ import threading
 from distributed import Scheduler, SchedulerPlugin, Worker, WorkerPlugin
 from distributed.core import Status
 
-from app.worker.engine import Place
+from app.worker.engine import Folders
 
 
 def attempt(payload: str, key: str) -> str:
@@ -34,14 +34,14 @@ class Prepare(WorkerPlugin):
 
     Parameters
     ----------
-    place : folders of this machine, if the worker is not a child of the server
+    folders : folders of this machine, if the worker is not a child of the server
     patience : seconds that an attempt may go on after such a worker received a request to stop
     """
 
     name = "purse"
 
-    def __init__(self, place: Place | None = None, patience: float = 0.0) -> None:
-        self._place, self._patience = place, patience
+    def __init__(self, folders: Folders | None = None, patience: float = 0.0) -> None:
+        self._folders, self._patience = folders, patience
 
     def setup(self, worker: Worker) -> None:
         """Remove settings, silence logs, and leave interrupts to the parent process, which handles them."""
@@ -49,11 +49,11 @@ class Prepare(WorkerPlugin):
             del os.environ[name]
         from app.worker import task
 
-        task.prepare(self._place)
+        task.prepare(self._folders)
         if threading.current_thread() is not threading.main_thread():
             return
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if self._place is None:
+        if self._folders is None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         else:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._leave, worker)

@@ -12,7 +12,7 @@ from distributed import Worker
 from distributed.core import Status
 
 import solvers.compiled  # noqa: F401  # compiled code is loaded before the first job
-from app.worker.engine import FAILED, HANDED_BACK, Place
+from app.worker.engine import FAILED, HANDED_BACK, Folders
 from app.worker.execute import quiet, run
 from app.worker.shares import spread
 
@@ -22,18 +22,18 @@ _FETCH_TIMEOUT_SECONDS = 10.0  # time that an output waits for its server to fet
 POLL_INTERVAL_SECONDS = 0.05
 _stopped: set[str] = set()
 leaving = threading.Event()  # set when the worker must hand back its attempts
-_place: list[Place] = []
+_folders: list[Folders] = []
 
 
-def prepare(place: Place | None) -> None:
+def prepare(folders: Folders | None) -> None:
     """Silence logs, and note the folders of this machine if the worker is not a child of the server.
 
     Runs once, at the start of the worker. Data that a killed process left in the scratch folder are deleted.
     """
     quiet()
-    _place[:] = [] if place is None else [place]
-    if place is not None and place.scratch is not None:
-        shutil.rmtree(place.scratch, ignore_errors=True)
+    _folders[:] = [] if folders is None else [folders]
+    if folders is not None and folders.scratch is not None:
+        shutil.rmtree(folders.scratch, ignore_errors=True)
 
 
 class Stopped(BaseException):
@@ -58,7 +58,7 @@ def attempt(payload: str, key: str) -> str:
             raise Stopped
 
     try:
-        output = run(payload, obey, spread, *_place)
+        output = run(payload, obey, spread, *_folders)
     except BaseException:
         output = FAILED
     finally:

@@ -161,6 +161,22 @@ class NumberColumn(Wire):
         return self
 
 
+def as_iso_date(text: str, date_format: str, date: object) -> str | None:
+    """Return the ISO date of a bound that is written in the file's date format; None if it is another text.
+
+    Parameters
+    ----------
+    date : what the column stores of a date; bounds can be dates only for days and seconds
+    """
+    if date not in _SECONDS or _ISO.fullmatch(text):
+        return None
+    try:
+        moment = datetime.strptime(text, date_format)
+    except ValueError:
+        return None
+    return moment.date().isoformat() if date == "days" else moment.isoformat()
+
+
 def _since_1970(field: str, text: str, date: object) -> float:
     """Return the days or seconds of an ISO date."""
     seconds = _SECONDS.get(str(date))

@@ -1,7 +1,7 @@
 """Datasets: the steward's public declarations, and their budgets."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -9,7 +9,16 @@ from pydantic import Field, ValidationError, model_validator
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from purse.wire.base import Identifier, Name, Protected, Timestamp, Title, Wire
 from purse.wire.budgets import Budget, BudgetChange, BudgetStatus
-from purse.wire.columns import BOUNDS, CategoryColumn, Column, NumberColumn, RejectedBound, field_error, settled
+from purse.wire.columns import (
+    BOUNDS,
+    CategoryColumn,
+    Column,
+    NumberColumn,
+    RejectedBound,
+    as_iso_date,
+    field_error,
+    settled,
+)
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
 from purse.wire.neighbors import Neighbors
 
@@ -196,22 +205,42 @@ class DatasetSpec(Wire):
         return self.model_copy(update={"columns": settled(self.columns)})
 
 
+def listed_order(holdouts: Sequence[tuple[str, str | None]]) -> list[int]:
+    """Return the indices of datasets in an order in which each holdout set follows its dataset.
+
+    Parameters
+    ----------
+    holdouts : the id of each dataset, and for a holdout set the id of the dataset to which it belongs
+    """
+    places = {dataset: place for place, (dataset, _) in enumerate(holdouts)}
+    return sorted(range(len(holdouts)), key=lambda at: (places.get(holdouts[at][1] or "", at), bool(holdouts[at][1])))
+
+
 def _with_marked_bounds(column: Any, dialect: object) -> Any:
     """Return a number column in which each bound that is rejected for its text is a `RejectedBound`."""
     if not isinstance(column, Mapping) or column.get("type") != "number":
         return column
-    reasons = {name: _rejection_of_text(column.get(name), dialect) for name in BOUNDS}
+    reasons = {name: _rejection_of_text(column.get(name), column.get("date"), dialect) for name in BOUNDS}
     return {**column, **{name: RejectedBound(reason) for name, reason in reasons.items() if reason is not None}}
 
 
-def _rejection_of_text(bound: object, dialect: object) -> str | None:
-    """Return why a bound is rejected that is text and a number in the dialect of the file or in JSON; None if not."""
+def _rejection_of_text(bound: object, date: object, dialect: object) -> str | None:
+    """Return why a bound is rejected that is text and a number or a date in the file's format; None if it is not.
+
+    Parameters
+    ----------
+    date : what the column stores of a date
+    dialect : the declared format of the file
+    """
     if not isinstance(bound, str):
         return None
     try:
         declared = Dialect.model_validate(dialect or {})
     except ValueError:  # reported with the field `dialect`
         return None
+    iso_date = as_iso_date(bound, declared.date_format, date)
+    if iso_date is not None:
+        return f"must be a number or an ISO date. Write {iso_date}"
     readings = {"in the declared dialect": declared.number(bound), "with a decimal point": PLAIN.number(bound)}
     readings = {how: number for how, number in readings.items() if math.isfinite(number)}
     if len(set(readings.values())) > 1:

@@ -110,7 +110,8 @@ class Data:
             records = emptied(records, broken)
             norms = np.where(broken, math.sqrt(len(records.categories) + records.constant), norms)
         targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
-        scale = problem.row_norm / np.maximum(norms, problem.row_norm)
+        np.maximum(norms, problem.row_norm, out=norms)
+        scale = np.divide(problem.row_norm, norms, out=norms)  # in place, because n may be large
         if present is not None:
             scale *= present
         return Data(records, targets, scale, problem)

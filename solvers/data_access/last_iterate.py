@@ -7,8 +7,8 @@ P(y) = prox_(eta r, C)(y, pulled back to norm B), B public. Only w_T = P(y_T) le
 Precondition: f is smooth and convex with gradients bounded by proof (rows are scaled, gradients are never clipped);
 eta < 2/L; T, eta and the start are public. Iterates, not gradients, are rounded to the lattice: with rounded gradients
 the low bits of w_T would reveal the path (docs/spec 15).
-Postcondition: mu-GDP, mu = (2/z) sqrt(T_eff), for std >= z (b + gamma sqrt(d)), b = eta G / n + the rounding of one
-step. Proof: docs/proofs/last_iterate.md.
+Postcondition: mu-GDP, mu = (k/z) sqrt(T_eff), k = 2 (zero_out: 1), for std >= z (b + 2 gamma sqrt(d)), b = eta G / n
++ the rounding of one step in two runs. Proof: docs/proofs/last_iterate.md.
 """
 
 import numpy as np

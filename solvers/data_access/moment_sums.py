@@ -183,6 +183,7 @@ def inverse_norms_in(data: Data, own: Frame) -> Vector:
             and np.array_equal(frame.scale, own.scale)
         ):
             return inverse
-    inverse = kernels.inverse_norms(in_frame(data, own)) * data.present()
+    inverse = kernels.inverse_norms(in_frame(data, own))
+    inverse *= data.present()
     data.cache["inverse_norms"] = own, inverse
     return inverse

@@ -7,6 +7,7 @@ Proof: docs/proofs/regression_table.md.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -158,8 +159,8 @@ def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, Vector, NDA
 def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDArray[np.bool_]]:
     """Return u of each row, (rows, coordinates), and whether the row has a weight; u is 0 if it has none.
 
-    A coordinate's values of all rows are side by side in memory, because NumPy is slow on many short rows. Every row
-    takes the same operations, whatever its values are.
+    The array has Fortran order (the values of one coordinate are contiguous), because NumPy is slow on many short
+    rows. Every row takes the same operations, whatever its values are.
     """
     x = rows_of(data, rows)
     columns = columns_of(data)
@@ -179,9 +180,18 @@ def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDAr
 
 def _lengths(u: Matrix) -> Vector:
     """Return the norm of each row, at least `LEAST_NORM`."""
-    return np.asarray(np.maximum(np.sqrt((u * u).sum(axis=1)), LEAST_NORM))
+    return np.asarray(np.maximum(np.sqrt(_row_sums(u * u)), LEAST_NORM))
 
 
 def _margins(u: Matrix, w: Vector) -> Vector:
     """Return <u, w> of each row."""
-    return np.asarray((u * w).sum(axis=1))
+    return _row_sums(u * w)
+
+
+def _row_sums(values: Matrix) -> Vector:
+    """Return the sum of each row, column after column.
+
+    NumPy's own sum over an axis adds the numbers of a lone row in another order than those of many rows. Then a row's
+    bits would depend on how the rows are cut into blocks.
+    """
+    return reduce(np.add, values.T)

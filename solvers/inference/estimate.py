@@ -79,6 +79,7 @@ class Estimate:
     change : theta_0 - theta
     last_step_std : noise std of the score of the last step of the path
     largest_change : of a contrast between theta_0 and theta, in stds
+    largest_level_bend : half of the square of such a change for a level against its reference, in stds
     refusal : why no contrast is given, or None
     """
 
@@ -99,6 +100,7 @@ class Estimate:
     change: Vector
     last_step_std: float
     largest_change: float
+    largest_level_bend: float
     refusal: str | None
 
     @staticmethod
@@ -147,6 +149,7 @@ class Estimate:
             change=answers.point - theta,
             last_step_std=stds.of_vector(step_name(len(STEPS) - 1), weights.gradient_bound),
             largest_change=budget.family.largest_change,
+            largest_level_bend=budget.family.largest_level_bend,
             refusal=budget.family.refusal(_fit_facts(problem, coordinates, theta, answers, stds)),
         )
 
@@ -162,16 +165,24 @@ class Estimate:
         hidden = (parts * ~self.is_resolved).sum(axis=1)
         return np.asarray(hidden < _UNRESOLVED_PART * np.maximum(parts.sum(axis=1), 1e-300))
 
-    def is_settled(self, contrasts: Matrix) -> NDArray[np.bool_]:
+    def is_settled(self, contrasts: Matrix, are_levels: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return whether each contrast changed little after the path.
 
         A larger change than noise and sampling explain means that the path stopped far from its solution. The linear
-        prediction of the score may then be wrong.
+        prediction of the score may then be wrong. The change of a level is also the change of the margins of its rows.
+        Half of its square is the relative error of a linear prediction of their mean counts.
+
+        Parameters
+        ----------
+        are_levels : whether each contrast is a level against its reference
         """
         changes = contrasts @ self.coordinates.frame.raw @ self.change
         wide = contrasts @ self.coordinates.frame.raw @ self.wide_inverse
-        variances = np.diag(self.covariance(contrasts)) + (self.last_step_std**2) * (wide**2).sum(axis=1)
-        return np.asarray(np.abs(changes) <= self.largest_change * np.sqrt(np.maximum(variances, 1e-300)))
+        variances = np.maximum(np.diag(self.covariance(contrasts)), 1e-300)
+        with_last_step = variances + (self.last_step_std**2) * (wide**2).sum(axis=1)
+        is_near = np.abs(changes) <= self.largest_change * np.sqrt(with_last_step)
+        is_straight = changes**2 / 2 <= self.largest_level_bend * np.sqrt(variances)
+        return np.asarray(is_near & (is_straight | ~are_levels))
 
     def covariance(self, contrasts: Matrix) -> Matrix:
         """Return the covariance of some contrasts, with sampling error and noise."""

@@ -103,6 +103,9 @@ class Family(ABC):
     largest_change: ClassVar[float] = math.inf
     """Change from the end of the path to the estimate, in its stds, beyond which a coefficient is not resolved."""
 
+    largest_level_bend: ClassVar[float] = math.inf
+    """Half of the square of a level's change, in its stds, beyond which the level is not resolved."""
+
     releases_scales: ClassVar[bool] = False
     """Whether scales of residuals are released."""
 
@@ -294,6 +297,7 @@ class PoissonFamily(Family):
     score_bound = PoissonWeights.score_limit
     curvature_bound = 0.5
     largest_change = 3.0
+    largest_level_bend = 1.0
     least_squared_row = 1.0
 
     largest_count: float

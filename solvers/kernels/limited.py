@@ -100,36 +100,41 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
     total = np.zeros((outputs, records.size + PADDING))
     for k in range(outputs):
         V[k] = to_storage_order(records, W[k])
-    p = np.empty(outputs)
-    s = np.empty(1)
-    row = np.empty(1, np.int64)
-    for i in range(start, stop):
-        row[0] = i
-        highest = -math.inf
+    p = np.empty((outputs, TOGETHER))
+    highest, lowest, mass, square = np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
+    allowed, factor = np.empty(TOGETHER), np.empty(TOGETHER)
+    rows = np.arange(start, stop)
+    for first in range(start, stop, TOGETHER):
+        count = min(TOGETHER, stop - first)
+        highest[:], lowest[:], mass[:], square[:] = -math.inf, 1.0, 0.0, 0.0
         for k in range(outputs):
-            margins(s, records, row, 0, 1, V[k])
-            p[k] = s[0]
-            highest = max(highest, p[k])
-        mass = 0.0
+            margins(p[k], records, rows, first - start, count, V[k])
+            for j in range(count):
+                highest[j] = max(highest[j], p[k, j])
         for k in range(outputs):
-            p[k] = exp(p[k] - highest)
-            mass += p[k]
-        lowest, square = 1.0, 0.0
+            for j in range(count):
+                p[k, j] = exp(p[k, j] - highest[j])
+                mass[j] += p[k, j]
         for k in range(outputs):
-            p[k] /= mass
-            lowest = min(lowest, p[k])
-            square += p[k] * p[k]
-        allowed = limit * inverse[i]
-        weight = min(1.0, allowed / math.sqrt(square + 1.0 - 2.0 * lowest))
-        p[int(y[i])] -= 1.0
-        square = 0.0
+            for j in range(count):
+                p[k, j] /= mass[j]
+                lowest[j] = min(lowest[j], p[k, j])
+                square[j] += p[k, j] * p[k, j]
+        for j in range(count):
+            allowed[j] = limit * inverse[first + j]
+            factor[j] = min(1.0, allowed[j] / math.sqrt(square[j] + 1.0 - 2.0 * lowest[j]))
+            p[int(y[first + j]), j] -= 1.0
+            square[j] = 0.0
         for k in range(outputs):
-            p[k] *= weight
-            square += p[k] * p[k]
-        shortening = allowed / max(math.sqrt(square), allowed, SMALLEST_DIVISOR)
+            for j in range(count):
+                p[k, j] *= factor[j]
+                square[j] += p[k, j] * p[k, j]
+        for j in range(count):
+            factor[j] = allowed[j] / max(math.sqrt(square[j]), allowed[j], SMALLEST_DIVISOR)
         for k in range(outputs):
-            s[0] = p[k] * shortening
-            add_records(total[k], records, s, row, 0, 1)
+            for j in range(count):
+                p[k, j] *= factor[j]
+            add_records(total[k], records, p[k], rows, first - start, count)
     result = np.empty((outputs, W.shape[1]))
     for k in range(outputs):
         result[k] = from_storage_order(records, total[k])

@@ -10,7 +10,7 @@ import typer
 
 from app.cli import main, running
 from app.cli.commands import EVERY, program
-from app.cli.table import COMMANDS, Command
+from app.cli.table import COMMANDS
 from app.http.routing import routes
 from app.main import ROUTERS
 
@@ -33,11 +33,6 @@ def test_every_route_has_a_row_with_a_command() -> None:
 @pytest.mark.parametrize("words", [command.words for command in COMMANDS])
 def test_every_command_is_named(words: str) -> None:
     assert re.search(rf"`(?:purse )?{words.split()[0]}\b", PAGE)
-
-
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.alias], ids=lambda c: c.alias)
-def test_every_former_name_has_a_row(command: Command) -> None:
-    assert [f"`purse {command.alias}`", f"`purse {command.words}`"] in ROWS
 
 
 def _interrupted(_url: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import late, size
+from tests.support import growth, late, size
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
@@ -56,6 +56,10 @@ def test_no_name_of_the_tests_is_a_bare_particle() -> None:
     modules = size.modules("tests")
     assert len(modules) > 400
     assert [place for module in modules for place in module.particle_names()] == []
+
+
+def test_every_feature_in_the_table_of_code_lines_has_code() -> None:
+    assert set(growth.sizes(ROOT)) == {*growth.FEATURES, growth.REMAINDER}
 
 
 @pytest.mark.parametrize("folder", ["accounting", "purse", "app"])

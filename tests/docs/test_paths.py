@@ -69,12 +69,12 @@ def test_the_sources_of_the_constants_of_adaptive_gd_are_sections_of_their_pages
 
 
 def test_missing_files_and_names_are_reported() -> None:
-    wrong = "`app/quotes/pace.py`, `solvers/{losses,looses}/<name>.py`, `app/jobs/store.py::begin_again`, `paces.py`"
+    wrong = "`app/quotes/speed.py`, `solvers/{losses,looses}/<name>.py`, `app/jobs/store.py::begin_again`, `speeds.py`"
     assert missing(wrong) == [
-        "app/quotes/pace.py",
+        "app/quotes/speed.py",
         "solvers/looses/<name>.py",
         "app/jobs/store.py::begin_again",
-        "paces.py",
+        "speeds.py",
     ]
-    right = "`app/calculation/pace.py`, `solvers/{losses,domains}/<name>.py`, `app/jobs/store.py::end`, `pace.py`"
-    assert missing(f"{right}, `/app/quotes`, `app/{{id}}`\n\n```\n`app/quotes/pace.py`\n```\n") == ["app/id"]
+    right = "`app/calculation/speed.py`, `solvers/{losses,domains}/<name>.py`, `app/jobs/store.py::end`, `speed.py`"
+    assert missing(f"{right}, `/app/quotes`, `app/{{id}}`\n\n```\n`app/quotes/speed.py`\n```\n") == ["app/id"]

@@ -2,11 +2,8 @@
 
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,22 +12,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.calculation import calculators
+from app.calculation.calculators import CalculatingProcess
+from app.calculation.process import WARM
 from app.cli.fit import default_delta
 from app.cli.specs import read_spec
 from app.http.lists import Paging
 from app.persistence.session import Database
 from app.settings import Settings
 from app.sources.ingest import Reading, count, header
+from app.worker import forked
 from purse import load, text
 from purse.wire.files import Dialect
 from purse.wire.models import Model
 from tests.support import cli, hospital
 from tests.support.console import steps
+from tests.support.kept import kept
 from tests.support.session import Session
 from tests.support.workbook import workbook
 
 ROOT = Path(__file__).parents[2]
-PURSE = (sys.executable, "-m", "app.cli")
 SCHEMA: list[dict[str, Any]] = [
     {"name": "age", "type": "number", "lower": 18, "upper": 90},
     {"name": "sex", "type": "category", "categories": ["f", "m"]},
@@ -38,6 +39,20 @@ SCHEMA: list[dict[str, Any]] = [
 ]
 
 Fit = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[CalculatingProcess]:
+    """The process of every fit here: each fit would start its own."""
+    process = calculators.begin("app.worker.forked")
+    assert process.channel.recv(1) == WARM
+    yield process
+    process.end()
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch, process: CalculatingProcess) -> None:
+    monkeypatch.setattr(forked, "begin", lambda: kept(process))
 
 
 @pytest.fixture
@@ -125,28 +140,10 @@ def test_the_default_delta_follows_from_the_number_of_records(people: Path, ends
 def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     schema, output_folder, home = people.parent / "schema.json", people.parent / "kept", people.parent / "home"
     options = ["--epsilon", "0.5", "--schema", str(schema)]
-    first = subprocess.run(
-        [
-            *PURSE,
-            "fit",
-            str(people),
-            "--target",
-            "income",
-            *options,
-            "--budget",
-            "0.8",
-            "--out",
-            str(output_folder),
-            "--json",
-        ],
-        env=os.environ | {"PURSE_HOME": str(home), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert first.returncode == 0, first.stderr
-    assert "epsilon 0.8 at" in first.stderr
-    document = json.loads(first.stdout)
+    code, out, err = fit(*options, "--budget", "0.8", "--out", str(output_folder), "--json")
+    assert code == 0, err
+    assert "epsilon 0.8 at" in err
+    document = json.loads(out)
     assert document["dataset"]["rows"] == 1500
     assert re.fullmatch(r"file-[0-9a-f]{64}", document["dataset"]["name"])
     assert "note" not in [column["name"] for column in document["dataset"]["columns"]]

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import psutil
 import pytest
 
 import solvers.compiled  # noqa: F401, here, and not in each fork anew
-from app.calculation.calculators import CalculatingProcess, ForkedCalculators
+from app.calculation import calculators
+from app.calculation.calculators import CalculatingProcess
+from app.calculation.process import WARM
 from app.jobs import service
 from app.worker import forked
 from app.worker.engine import FAILED
@@ -23,10 +26,11 @@ from tests.support.running import LONG, SHORT, Running
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def forker() -> Iterator[CalculatingProcess]:
-    """The process that forks a child for each attempt."""
-    forker = forked.begin()
+    """The process that forks a child for each attempt. The last test that uses it kills it."""
+    forker = calculators.begin("app.worker.forked")
+    assert forker.channel.recv(1) == WARM
     yield forker
     forker.end()
     forker.end()  # a second call has no effect
@@ -86,15 +90,6 @@ def test_a_cancelled_job_ends_its_child_and_frees_the_slot(
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_a_killed_process_fails_its_jobs_and_nothing_hangs(
-    running: Running[ForkedEngine], forker: CalculatingProcess
-) -> None:
-    forker.process.kill()
-    forker.process.wait()
-    job_view = running.finished(running.submit(**SHORT))
-    assert (job_view.state, job_view.error) == ("failed", "worker_lost")
-
-
 def result_kind(engine: ForkedEngine, payload: str) -> str:
     attempt = engine.submit("job_1", 1, payload)
     until(attempt.done)
@@ -119,16 +114,17 @@ def test_an_invalid_job_is_reported_in_one_word(forker: CalculatingProcess) -> N
     assert result_kind(ForkedEngine(forker), "not JSON") == "raised"
 
 
-def test_prices_come_from_the_same_process() -> None:
-    calculators = ForkedCalculators(60, forked.begin())
-    try:
-        assert calculators.is_warm()
-    finally:
-        calculators.close()
+def test_a_killed_process_fails_its_jobs_and_nothing_hangs(
+    running: Running[ForkedEngine], forker: CalculatingProcess
+) -> None:
+    forker.process.kill()
+    forker.process.wait()
+    job_view = running.finished(running.submit(**SHORT))
+    assert (job_view.state, job_view.error) == ("failed", "worker_lost")
 
 
 SCRIPT = """
-import json, os, sys, threading, time
+import json, os, time
 from app.worker import forked
 from app.worker.engine import FAILED
 
@@ -138,10 +134,7 @@ def run(payload):
     told["open"] = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in range(3)]
     return json.dumps(told)
 
-if "threads" in sys.argv:
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-else:
-    forked.run = run
+forked.run = run
 process = forked.begin()
 assert process.channel.recv(1) == forked.WARM
 attempt = forked.ForkedEngine(process).submit("job_1", 1, "{}")
@@ -152,9 +145,10 @@ process.end()
 """
 
 
-def _script(*arguments: str) -> tuple[str, str, str]:
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_fork_has_no_setting_and_prints_nothing() -> None:
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments],
+        [sys.executable, "-c", SCRIPT],
         env=os.environ | {"PURSE_BOOTSTRAP_TOKEN": "secret" * 6, "PURSE_OTHER": "x", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -162,19 +156,22 @@ def _script(*arguments: str) -> tuple[str, str, str]:
         timeout=PATIENCE,
     )
     kind, _, printed = run.stdout.strip().partition(" ")
-    return kind, printed, run.stderr
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_fork_has_no_setting_and_prints_nothing() -> None:
-    kind, printed, errors = _script()
     assert kind == "Forked"
     assert json.loads(printed) == {"settings": [], "open": ["/dev/null"] * 3}
-    assert errors == ""
+    assert run.stderr == ""
 
 
-def test_a_command_of_several_threads_begins_a_process_instead() -> None:
-    assert _script("threads")[:2] == ("Popen", "raised")
+def test_a_command_of_several_threads_begins_a_process_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calculators, "begin", lambda module: f"a process of {module}")
+    monkeypatch.setattr(os, "fork", pytest.fail)
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        assert forked.begin() == "a process of app.worker.forked"  # type: ignore[comparison-overlap]
+    finally:
+        end.set()
+        thread.join()
 
 
 def test_a_payload_that_raises_anything_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:

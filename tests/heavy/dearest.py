@@ -336,6 +336,7 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", f"{part}/twin"): _get(f"{wide}/twin?rows=500"),
         ("GET", f"{part}/ledger"): _get(f"{wide}/ledger"),
         ("GET", f"{part}/ledger/entries"): _get(f"{wide}/ledger/entries"),
+        ("GET", f"{part}/ledger/file"): _get(f"{wide}/ledger/file"),
         ("GET", "/pages/jobs"): _get("/pages/jobs"),
         ("GET", "/pages/jobs/{job_id}"): lambda n: _get(f"/pages/jobs/{list(jobs.values())[n % len(jobs)]}")(n),
         ("GET", "/pages/jobs/{job_id}/part"): _get(f"/pages/jobs/{jobs['statistic']}/part"),

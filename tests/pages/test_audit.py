@@ -167,7 +167,7 @@ def test_dropped_files_do_not_leave_the_browser(visitor: Visitor, audited: dict[
         """text => {
         const dropped = new DataTransfer();
         dropped.items.add(new File([text], "receipt.json"));
-        document.querySelector("form.drop").dispatchEvent(new DragEvent("drop", { dataTransfer: dropped }));
+        document.querySelector("form[data-keys]").dispatchEvent(new DragEvent("drop", { dataTransfer: dropped }));
     }""",
         (folder / "receipt.json").read_text(),
     )

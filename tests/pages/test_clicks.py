@@ -120,14 +120,6 @@ def test_a_forecast_requested_before_a_script_is_loaded_is_computed_once(page: P
     assert sum("/forecast" in url for url in requests) == 1
 
 
-@pytest.mark.parametrize(("button", "columns"), [("Add a column", 2), ("Remove column 1", 0)])
-def test_a_step_of_the_editor_before_a_script_is_loaded_is_executed(page: Page, button: str, columns: int) -> None:
-    with delayed(page, "**/htmx.min.js"):
-        page.goto("/pages/upload", wait_until="commit")
-        page.get_by_role("button", name=button).click()
-    expect(page.locator("#columns fieldset")).to_have_count(columns)
-
-
 def test_a_declaration_that_is_pasted_before_a_script_has_arrived_is_read(page: Page) -> None:
     with delayed(page, "**/htmx.min.js"):
         page.goto("/pages/upload", wait_until="commit")
@@ -196,7 +188,10 @@ def test_a_former_price_is_dimmed_while_the_next_one_is_calculated(page: Page, d
         page.locator("[name='privacy.epsilon']").fill("0.3")
         for stale in (price, page.locator("#charge")):
             expect(stale).to_have_css("opacity", "0.5")
+        heading = page.get_by_role("heading", name="Price, updating")
+        expect(heading).to_be_visible()
     expect(price).to_have_css("opacity", "1")
+    expect(heading).to_have_count(0)
 
 
 def test_fields_that_arrive_while_a_button_is_pressed_do_not_move_it(page: Page, dataset: str) -> None:

@@ -33,7 +33,7 @@ from accounting.records.filters import cost_to_json
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
 from tests.support.javascript import Module, Thrown, in_page
-from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, unrecorded_receipt
+from tests.support.ledgers import LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, unrecorded_receipt
 from tests.support.receipts import AT, GD, SVRG
 from tests.support.sessions import GAUSSIAN, SAMPLED, TARGETED, ended_session, many, plan, reserved, settled
 from tests.support.sessions import RELEASE as CALIBRATED
@@ -137,15 +137,6 @@ def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
     forged = [*lost, entries[1]]
     with pytest.raises(Thrown, match="does not follow"):
         computed(module, forged)
-
-
-@pytest.mark.parametrize("name", sorted(BROKEN.keys() - {"nothing", "the end is missing", "rewritten"}))
-def test_changes_of_a_ledger_are_detected(module: Module, name: str) -> None:
-    """Each change that is visible without a kept head is found. `tests/pages/test_audit.py` has the others."""
-    entries = BROKEN[name][0]()
-    assert computed(module, LEDGER)["head"] == str(LEDGER[-1].head)
-    with pytest.raises(Thrown):
-        computed(module, entries)
 
 
 def test_no_byte_of_an_entry_can_be_changed(module: Module) -> None:

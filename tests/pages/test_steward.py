@@ -39,6 +39,9 @@ def test_an_analyst_is_let_in_without_a_terminal(
     dialog = page.get_by_role("dialog", name="Revoke this token of grace?")
     expect(dialog.get_by_role("button", name="Keep it")).to_be_focused()
     visitor.check()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.matches('dialog *, body')"), "the focus left the open dialog"
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(revoke).to_be_focused()

@@ -59,7 +59,7 @@ NOT_CHECKED = {
     "charges less than its outside mechanism costs": "each outside release is charged at least the cost of its event",
     "reserves less than its plan costs": "each session is charged at least the cost of its plan",
     "returns more than the session's answers leave": "after a refund, of its recorded answers",
-    "took the whole budget for a plan that costs more": "a session that took the whole budget keeps the epsilon",
+    "took the whole budget for a plan that costs more": "a session that reserved the whole budget keeps the epsilon",
     "the ledger charged less than these queries cost": "each job is charged at least the cost of its queries",
     "the events cost more than the stated epsilon": "the epsilon of answers that are neither Gaussian nor pure",
     "no accountant covers these queries": "the epsilon of answers that are neither Gaussian nor pure",

@@ -170,7 +170,7 @@ def test_the_papers_noise_is_refuted_at_batch_one() -> None:
     """Equation (3) with c = 1 promises (1, 1e-3): sigma = G sqrt(T m ln(1/delta)) / (n epsilon).
 
     As at the paper's own sizes, T m / n = 0.375, so that a row is drawn at all with probability 0.31, and eta =
-    1/(12 L). The same attack finds nothing at the noise that this service takes for that promise.
+    1/(12 L). This service takes over ten times that noise for the promise. Other tests attack the printed form at it.
     """
     n, steps, promise = 128, 48, Privacy(1.0, 1e-3)
     problem = Problem(Squared(1.0), n=n, d=1, row_norm=1.0)
@@ -182,4 +182,3 @@ def test_the_papers_noise_is_refuted_at_batch_one() -> None:
     assert excess(*both_scores, printed) <= 0  # our accountants' epsilon for that noise is not refuted
     honest = calibrate(method.queries(problem), promise).plan
     assert honest.queries[0].noise_multiplier > 10 * printed.queries[0].noise_multiplier
-    assert not violates(watched(problem, method, honest), 500, beyond(honest))

@@ -1,4 +1,4 @@
-"""The library behind the guarded door: its pinned version, its two meanings under replace-one, ours by its code."""
+"""Comparison with dp-accounting: its pinned version, its events under both relations, and our values for its events."""
 
 import math
 from importlib.metadata import version
@@ -54,8 +54,8 @@ def test_its_pld_accountant_agrees_with_our_receipts() -> None:
     assert theirs == pytest.approx(release.epsilon, rel=5e-3)
 
 
-def test_the_trap_behind_the_door() -> None:
-    """Why the door is guarded: the library makes epsilon 0 out of NaN. We never hand it an event, and check masses."""
+def test_masses_are_checked_because_the_library_makes_epsilon_0_of_nan() -> None:
+    """The product passes it no events, only masses of a probability distribution, which `guard` checks."""
     import dp_accounting
     from dp_accounting import rdp
 

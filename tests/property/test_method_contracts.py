@@ -179,9 +179,9 @@ class Counted:
             self.gradients += len(points) * data.problem.n
             return lattice(data, points, *arguments)
 
-        def passed(door: access.DataAccess, rows: range, start: Vector, step: float) -> Vector:
+        def passed(data: access.DataAccess, rows: range, start: Vector, step: float) -> Vector:
             self.gradients += len(rows)
-            return one_pass(door, rows, start, step)
+            return one_pass(data, rows, start, step)
 
         def noisy(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
             self.bounds.append((planned.name, bound, value.size if value.ndim == 1 else value.shape[1]))

@@ -65,7 +65,7 @@ def test_a_mean_over_persons_without_the_weight_is_caught(monkeypatch: pytest.Mo
 def test_a_step_of_a_pass_without_the_weight_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     method, one_pass = methods.PhasedSgd(phases=4, ratio=2.0, step=1e-3), access.DataAccess.one_pass
     assert violations(method) == []
-    monkeypatch.setattr(access.DataAccess, "one_pass", lambda door, r, start, step: one_pass(door, r, start, K * step))
+    monkeypatch.setattr(access.DataAccess, "one_pass", lambda data, r, start, step: one_pass(data, r, start, K * step))
     assert violations(method)
 
 

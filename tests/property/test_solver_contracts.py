@@ -53,7 +53,6 @@ regularizers = st.one_of(
 )
 radii = st.floats(1e-6, 1e6)
 domains = st.one_of(*(st.just(Free()) if kind is Free else radii.map(kind) for kind in get_args(Domain)))
-steps = st.floats(1e-9, 1e9)
 absurd = st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300, 1e155, 1e99, 5e-324, -0.0])
 values = st.one_of(absurd, st.floats(-3, 3))
 classes = st.sampled_from([0.0, 1.0, 2.0])

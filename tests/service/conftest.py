@@ -20,6 +20,7 @@ from tests.support.clocks import FastClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD, UNHURRIED, Service
+from tests.support.world import World
 
 compiled.share()
 
@@ -64,6 +65,14 @@ def service(tmp_path: Path) -> Iterator[Service]:
     """A fresh application for one test."""
     with running_service(tmp_path / "home") as service:
         yield service
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """The inside of a service without datasets, whose time stands still."""
+    world = World.at(tmp_path / "home")
+    yield world
+    world.database.close()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.identity import service as identity
 from app.jobs import service
-from app.ledger import audit, store
+from app.ledger import store
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
 from app.persistence.files import StartRefused
@@ -93,14 +93,6 @@ def test_a_server_does_not_start_on_a_changed_ledger(world: World, make_service:
     world.database.close()
     with pytest.raises(UnsoundLedger), make_service(world.settings.home):
         pass
-
-
-def test_a_ledger_of_several_pages_is_read_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "PAGE", 2)
-    assert list(verify(world.database).values()) == [None, None]
-    CHANGES["the end cut off"](world)  # type: ignore[misc]
-    first, second = verify(world.database).values()
-    assert (first, second) == ("the stored state differs from the state that its entries give", None)
 
 
 def test_a_server_in_this_process_does_not_start_on_a_changed_ledger(

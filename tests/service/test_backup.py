@@ -8,10 +8,9 @@ import pytest
 
 from app.cli import main
 from app.identity.home import open_database
-from app.jobs import rollback
-from app.ledger import audit, store
+from app.ledger import audit
 from app.ledger.audit import refuse_unsound
-from app.ledger.epoch import BelowEpoch, Epoch
+from app.ledger.epoch import Epoch
 from app.ledger.keys import KeyLost, SigningKeys
 from app.operations.backup import back_up
 from app.persistence.files import StartRefused
@@ -57,22 +56,6 @@ def test_a_backup_of_a_running_service_starts_elsewhere_unchanged(tmp_path: Path
         if file.is_file():
             assert (restored.settings.home / file.relative_to(world.settings.home)).read_bytes() == file.read_bytes()
     restored.release(dataset)
-
-
-def test_a_start_detects_charges_after_the_backup_and_needs_an_order(tmp_path: Path) -> None:
-    world = _lived(tmp_path)
-    back_up(world.settings, tmp_path / "copy")
-    (dataset,) = audit.verify(world.database)
-    world.release(dataset)
-    restored = _restored(world, tmp_path / "copy")
-    with pytest.raises(BelowEpoch, match="published heads"):
-        Epoch.open(restored.settings, restored.database)
-    lost = rollback.accept(restored.database, restored.settings, "the drill")
-    assert set(lost.ledgers) == {dataset}
-    Epoch.open(restored.settings, restored.database)
-    with restored.database.read() as connection:
-        state = store.load_state(connection, dataset)
-    assert state.frozen
 
 
 def test_without_the_key_it_starts_once_the_key_is_back(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from app.calculation.questions import (
 )
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
+from tests.support.kept import kept
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, eventually
 from tests.support.service import JOB, SPEC, people
@@ -140,26 +141,23 @@ async def test_only_a_killed_calculation_is_lost(calculators: ForkedCalculators,
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_started_again() -> None:
-    forker = begin()
-    started = ForkedCalculators(SECONDS, forker)
-    try:
-        assert started.is_warm()
-        forker.process.kill()
-        forker.process.wait()
-        assert isinstance(asyncio.run(reply_to(started, price(DpGd(steps=77)))), CalculatedPrice)
-    finally:
-        started.close()
+def test_a_process_that_is_killed_is_replaced_before_and_after_it_is_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = [begin()]
 
+    def begin_another() -> CalculatingProcess:
+        processes.append(begin())
+        return processes[-1]
 
-def test_a_process_that_is_killed_before_it_is_warm_is_replaced_at_the_next_attempt() -> None:
-    forker = begin()
-    started = ForkedCalculators(SECONDS, forker)
+    monkeypatch.setattr("app.calculation.calculators.begin", begin_another)
+    started = ForkedCalculators(SECONDS, processes[0])
     try:
-        forker.process.kill()
-        assert not started.is_warm()
+        processes[0].process.kill()
+        assert not started.is_warm(), "the next attempt begins another one"
         assert started.is_warm()
+        processes[1].process.kill()
+        processes[1].process.wait()
         assert isinstance(asyncio.run(reply_to(started, price(DpGd()))), CalculatedPrice)
+        assert len(processes) == 3
     finally:
         started.close()
     assert not started.is_warm(), "after close, no process is started"
@@ -190,13 +188,6 @@ def test_it_has_one_thread_no_setting_and_no_file_of_ours(process: psutil.Proces
     assert process.open_files() == []
 
 
-def test_the_process_ends_with_the_server() -> None:
-    """The end of a server closes its end of the channel."""
-    calculator = begin()
-    calculator.channel.close()
-    psutil.Process(calculator.process.pid).wait(PATIENCE)
-
-
 class Server(NamedTuple):
     """A real server, and the process that forks a child for each of its calculations."""
 
@@ -212,10 +203,14 @@ class Server(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    forker = begin()
-    with live(tmp_path_factory.mktemp("live"), ForkedCalculators(20, forker)) as running:
-        yield Server(running, psutil.Process(forker.process.pid))
+def server(
+    tmp_path_factory: pytest.TempPathFactory,
+    calculators: ForkedCalculators,  # noqa: ARG001, waits until the process is warm
+    forker: CalculatingProcess,
+    process: psutil.Process,
+) -> Iterator[Server]:
+    with live(tmp_path_factory.mktemp("live"), ForkedCalculators(20, kept(forker))) as running:
+        yield Server(running, process)
 
 
 async def _dataset(steward: httpx.AsyncClient) -> str:

@@ -59,11 +59,6 @@ class Server:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World.at(tmp_path / "home")
-
-
-@pytest.fixture
 def there(world: World) -> Iterator[Server]:
     listener = Server(world)
     yield listener
@@ -83,8 +78,7 @@ def test_another_server_receives_each_change(world: World, there: Server, monkey
     stream = threading.Thread(target=there.follow, args=(job, states))
     stream.start()
     until(lambda: states)
-    claim = world.claim()
-    assert claim is not None
+    world.claimed()
     assert there.hears()
     service.cancel(world.database, world.analyst, job)
     stream.join(PATIENCE)
@@ -123,8 +117,7 @@ class TestOnPostgres:
         """The grid hides its time. Announcements contain only the ids of jobs with public changes."""
         with _hearing(world.database) as heard:
             job = world.submit(world.dataset()).id
-            claim = world.claim()
-            assert claim is not None
+            claim = world.claimed()
             assert heard() == [job, job]
             attempts.end(world.database, claim, output(claim), 0.1)
             assert heard() == []

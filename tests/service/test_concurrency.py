@@ -46,8 +46,7 @@ def _admitted_one_by_one(world: World, dataset: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_fifty_submissions_at_once_never_overspend(world: World) -> None:
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     fit = _admitted_one_by_one(world, dataset)
     assert 3 <= fit <= 25, "a budget for few"
@@ -65,9 +64,8 @@ def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
+def test_without_the_lock_the_submissions_overspend(world: World) -> None:
     """The control: the same submissions, but the state is read in one transaction and changed in another."""
-    world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     fit = _admitted_one_by_one(world, dataset)
     priced = world.priced(dataset)
@@ -114,8 +112,7 @@ def test_fifty_requests_with_one_key_are_one_job(shared: Service) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_every_job_is_claimed_once(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_every_job_is_claimed_once(world: World) -> None:
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     jobs = {world.submit(dataset, privacy={"epsilon": 0.1}).id for _ in range(20)}
     claims = [claim for claim in at_once(CLIENTS, lambda _: world.claim()) if claim is not None]
@@ -125,12 +122,10 @@ def test_every_job_is_claimed_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_a_release(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_a_release(world: World) -> None:
     dataset = world.dataset()
     world.submit(dataset)
-    claim = world.claim()
-    assert claim is not None
+    claim = world.claimed()
     ends = at_once(CLIENTS, lambda _: attempts.end(world.database, claim, output(claim), 0.0))
     assert ends.count(True) == 1
     world.clock.pass_(1000.0)
@@ -216,9 +211,8 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_late_dispatcher_keeps_its_own_attempts(tmp_path: Path) -> None:
+def test_a_late_dispatcher_keeps_its_own_attempts(world: World) -> None:
     """The dispatcher renews its lease before it claims, so the attempt continues after a pause."""
-    world = World.at(tmp_path / "home")
     engine = InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     job = world.submit(world.dataset()).id
@@ -260,8 +254,7 @@ def test_a_dispatcher_survives_a_database_that_does_not_answer(
 
 
 @pytest.mark.slow
-def test_a_refusing_engine_costs_one_attempt_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World.at(tmp_path / "home")
+def test_a_refusing_engine_costs_one_attempt_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     job = world.submit(world.dataset()).id
@@ -276,11 +269,9 @@ def test_a_refusing_engine_costs_one_attempt_only(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_files_of_killed_attempts_are_removed_from_the_scratch_disk(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_files_of_killed_attempts_are_removed_from_the_scratch_disk(world: World) -> None:
     job = world.submit(world.dataset()).id
-    claim = world.claim()
-    assert claim is not None
+    world.claimed()
     scratch = world.settings.home / "scratch"
     for name in (f"{job}-1", f"{job}-2", "job_gone-1", "job_odd-x", "dask-scratch-space"):
         (scratch / name).mkdir(parents=True)

@@ -139,7 +139,7 @@ def test_a_start_with_unreadable_files_is_refused_with_one_sentence(template: Pa
 
 @pytest.mark.parametrize("damage", DATABASE.values(), ids=DATABASE)
 @pytest.mark.parametrize(
-    "command", ["migrate", "ledger verify", "ledger accept-rollback --reason lost", "server backup {}"]
+    "command", ["server migrate", "ledger verify", "ledger accept-rollback --reason lost", "server backup {}"]
 )
 def test_a_command_says_in_one_line_that_the_database_is_damaged(
     home: Path, damage: Callable[[Path], None], command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -15,11 +15,7 @@ import pytest
 import sqlalchemy as sa
 from httpx import Response
 
-from accounting.filter import Filter
-from accounting.privacy import Privacy
-from accounting.records.replay import replay
 from app.datasets import folders
-from app.ledger import store as ledger
 from app.persistence.tables import datasets
 from app.sources.matrix import NUMBERS
 from purse.wire.neighbors import MEANING
@@ -84,21 +80,6 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
         assert service.call(role, "GET", f"/v1/datasets/{dataset['id']}").json() == dataset
         assert service.call(role, "GET", f"/v1/datasets/{dataset['id']}/budget").json() == dataset["budget"]
         assert service.call(role, "GET", "/v1/datasets").json() == {"items": [dataset], "next": None}
-
-
-def test_its_ledger_begins_with_its_filter(service: Service) -> None:
-    dataset = service.dataset()
-    with service.database.read() as connection:
-        entries = ledger.entries(connection, dataset)
-        state = ledger.load_state(connection, dataset)
-        rows = connection.scalar(sa.select(datasets.c.rows))
-    [entry] = entries
-    assert entry.kind == "opened"
-    assert entry.body["dataset"] == dataset
-    assert entry.body["rows"] == rows
-    assert replay(entries) == state
-    assert state is not None
-    assert state.filter == Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
 
 
 def test_only_the_encoded_matrix_is_stored(service: Service) -> None:
@@ -356,12 +337,6 @@ def test_a_restart_removes_only_the_files_of_a_crash(make_service: MakeService, 
 @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 201}, {"limit": "x"}, {"cursor": "../x"}, {"page": 2}])
 def test_a_list_with_other_parameters_is_refused(shared: Service, params: dict[str, Any]) -> None:
     assert shared.call("analyst", "GET", "/v1/datasets", params=params).status_code == 422
-
-
-@pytest.mark.parametrize("path", ["/v1/datasets/ds_unknown", "/v1/datasets/ds_unknown/budget"])
-def test_an_unknown_dataset_is_not_found(shared: Service, path: str) -> None:
-    _problem(shared.call("analyst", "GET", path), 404, "not_found")
-    _problem(shared.call(None, "GET", path), 401, "unauthenticated")
 
 
 @pytest.mark.slow

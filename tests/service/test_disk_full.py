@@ -49,14 +49,6 @@ def test_an_upload_says_so_and_leaves_nothing(service: Service, monkeypatch: pyt
     assert service.upload().status_code == 201
 
 
-def test_another_error_of_the_system_is_internal(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
-        raise OSError(errno.EIO, "s3cr3t")
-
-    monkeypatch.setattr(MatrixWriter, "append", broken)
-    assert service.upload().json()["code"] == "internal"
-
-
 @pytest.mark.slow
 def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service) -> None:
     service.engine.slots = 0
@@ -86,10 +78,9 @@ def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service
 
 @pytest.mark.slow
 def test_an_attempt_without_room_is_tried_again_later_however_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A full disk does not fail a job, however often it occurs."""
-    world = World.at(tmp_path / "home")
     engine = InlineEngine(1)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dataset = world.dataset()
@@ -102,7 +93,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
             assert engine.submitted[-1] == (job, attempt)
             finish_attempts(dispatcher)
             dispatcher.step()
-            assert (world.job(job).state, dispatcher.without_room()) == ("running", [job])
+            assert (world.job(job).state, dispatcher.waiting_for_disk()) == ("running", [job])
             world.clock.pass_(wait - 1.0)
             dispatcher.step()
             assert len(engine.submitted) == attempt, "it waits longer each time"
@@ -112,7 +103,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
     dispatcher.step()
     run_out(world, dispatcher, 3000.0)
     assert (world.job(job).state, world.job(job).attempt) == ("done", len(waits) + 1)
-    assert dispatcher.without_room() == []
+    assert dispatcher.waiting_for_disk() == []
     with world.database.read() as connection:
         row = store.get(connection, job)
     assert row is not None
@@ -141,9 +132,8 @@ def test_an_attempt_without_memory_is_a_failure_like_any_other(
 
 
 @pytest.mark.slow
-def test_a_job_without_space_does_not_delay_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_space_does_not_delay_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupted job would run first. While it waits for space, other jobs use the only slot."""
-    world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
     dataset = world.dataset()
     large = world.submit(dataset).id

@@ -1,7 +1,6 @@
 """Datasets whose records are elsewhere: registered without a file, charged, and never computed on."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,11 +50,6 @@ def test_persons_are_stated_with_the_maximum_of_their_rows(service: Service) -> 
     status, dataset = _declare(service, **PERSONS)
     assert (status, dataset["rows"], dataset["persons"]) == (201, None, 700)
     assert dataset["unit"] == {"name": "person", "max_rows": 8}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World.at(tmp_path / "home")
 
 
 @pytest.mark.parametrize(

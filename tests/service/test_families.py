@@ -35,13 +35,6 @@ def test_a_second_file_has_no_new_budget(service: Service) -> None:
 
 
 @pytest.mark.slow
-def test_a_receipt_of_any_of_them_is_on_their_ledger(service: Service) -> None:
-    _, second = service.dataset(**FAMILY), service.dataset(**FAMILY)
-    job = service.done(_request(second, 0.5))
-    assert service.receipt(job["id"])["receipt"]["dataset"] == second
-
-
-@pytest.mark.slow
 def test_an_analyst_of_one_member_reads_nothing_of_its_family(service: Service) -> None:
     first, second = service.dataset(**FAMILY), service.dataset(**FAMILY)
     job = service.done(_request(first, 0.5))

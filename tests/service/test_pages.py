@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from httpx import Response
 
+from accounting.records.chain import Head, from_lines
+from accounting.records.offline import verify_ledger
 from app.http.errors import ApiError
 from app.http.routing import routes
 from app.pages import session
@@ -53,6 +55,15 @@ def test_styles_hide_only_heads_of_tables_by_width() -> None:
     assert any("max-width" in query for query, _ in blocks)
     hiding = [rule for _, rules in blocks for rule in re.findall(r"([^{}]*)\{[^{}]*display: ?none", rules)]
     assert [rule.strip() for rule in hiding] == [".stack thead, .stack td[data-label]:empty"]
+
+
+def test_a_holdout_set_is_listed_after_its_dataset(shared: Service) -> None:
+    names = [f"of two parts {which}" for which in (1, 2)]
+    for which, name in enumerate(names):
+        assert shared.upload(SPEC | {"name": name, "holdout": 0.2}, people(300 + which)).status_code == 201
+    page = visit(shared, STEWARD, "/pages").text
+    listed = [each for each in re.findall(r"<bdi>([^<]*)</bdi></a></h2>", page) if each.startswith("of two parts")]
+    assert listed == [each for name in names[::-1] for each in (name, f"{name} (holdout)")]
 
 
 def test_every_page_has_a_row_and_every_row_a_page() -> None:
@@ -263,16 +274,6 @@ def test_an_analyst_without_datasets_sees_how_to_get_one(service: Service) -> No
     assert "/pages/upload" not in visit(service, service.tokens["analyst"], "/pages").text
 
 
-def test_an_analyst_sees_the_same_datasets_as_through_the_api(service: Service) -> None:
-    own_dataset, other_dataset = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
-    assert service.call("steward", "DELETE", f"/v1/datasets/{other_dataset}/grants/the analyst").status_code == 204
-    page = visit(service, service.tokens["analyst"], "/pages").text
-    assert own_dataset in page
-    assert "not yours" not in page
-    assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other_dataset}").status_code == 404
-    assert visit(service, STEWARD, f"/pages/datasets/{other_dataset}").status_code == 200
-
-
 def _parts(spec: dict[str, Any], file: bytes) -> dict[str, Any]:
     return {"data": {"spec": json.dumps(spec)}, "files": {"file": ("people.csv", file)}}
 
@@ -350,6 +351,8 @@ def test_a_declaration_that_the_editor_cannot_show_is_reported(shared: Service, 
         ("spec.columns.11", "Column 12"),
         ("body.candidates.1.method.dp_gd.steps", "Candidate 2, method, dp gd, steps"),
         ("body.privacy.epsilon", "Privacy, epsilon"),
+        ("body.where.0.value", "Condition 1, value"),
+        ("body.terms.1.factors.0.column", "Term 2, factor 1, column"),
         ("body", "The form"),
     ],
 )
@@ -532,6 +535,19 @@ def test_pages_of_a_dataset_link_back_to_it(shared: Service) -> None:
     assert "Only jobs on" not in visit(shared, STEWARD, "/pages/jobs").text
 
 
+def test_a_saved_ledger_is_verified_offline(shared: Service) -> None:
+    dataset = shared.dataset()
+    assert shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).status_code == 202
+    place = f"/pages/datasets/{dataset}/ledger"
+    assert f'href="{place}/file"' in visit(shared, shared.tokens["auditor"], place).text
+    saved = visit(shared, shared.tokens["auditor"], f"{place}/file")
+    assert saved.headers["Content-Disposition"] == f'attachment; filename="{dataset}.ledger.jsonl"'
+    ledger = from_lines(saved.content)
+    head = shared.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger/head").json()
+    assert verify_ledger(ledger, [Head(head["sequence"], head["hash"])]).charges == 1
+    assert visit(shared, shared.tokens["analyst"], f"{place}/file").status_code == 403
+
+
 def test_the_protected_unit_is_shown(shared: Service) -> None:
     """The page states whether the budget protects a person or a row."""
     spec = SPEC | {"name": "of persons", "unit": {"column": "id", "max_rows": 3}}
@@ -590,16 +606,32 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     assert are_fields == [True, False, True]
     price = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
     assert "mean in groups" in price
+    assert re.search(r"<details open>\s*<summary><span>Groups by", fields)
     response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
     job = shared.finished(response.headers["Location"].rpartition("/")[2])
     result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
     assert result["where"] == [{"column": "age", "op": ">=", "value": 30.0}]
     assert [column["name"] for column in result["by"]] == ["sex"]
+    form |= {"where.0.column": "income", "where.0.op": "in", "where.0.value": "low, high", "key": "d"}
+    response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
+    job = shared.finished(response.headers["Location"].rpartition("/")[2])
+    result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
+    assert result["where"] == [{"column": "income", "op": "in", "value": ["low", "high"]}]
+    form["where.0.value"] = "1"  # a category that is written as a number is text
+    rejected = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
+    assert "<strong>Condition 1, value</strong>: must be one of" in rejected
+
+
+def test_a_new_term_begins_with_a_factor_whose_column_is_chosen(shared: Service) -> None:
+    place = f"/pages/datasets/{shared.dataset()}/fields?kind=model"
+    fields = visit(shared, STEWARD, place, "POST", data={"step": "add:terms", "target": "income"}).text
+    [factor] = re.findall(r'<select [^>]*name="terms.0.factors.0.column".*?</select>', fields, re.DOTALL)
+    assert [f'<option value="{name}"' in factor for name in ("age", "sex", "nothing")] == [True, True, False]
 
 
 @pytest.mark.parametrize(
     ("kind", "method", "field"),
-    [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "Groups by")],
+    [("model", "", "Target"), ("statistic", "", "Method"), ("statistic", "table1", "Groups by")],
 )
 def test_a_form_shows_its_missing_fields_without_an_error(shared: Service, kind: str, method: str, field: str) -> None:
     place, form = f"/pages/datasets/{shared.dataset()}", {"privacy.epsilon": "0.5", "method.name": method}
@@ -626,6 +658,7 @@ def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None
     assert number - empty == {"positive"}
     assert {"family", "level"} == table - number
     assert {"method.name", "regularizer.name", "slope_limit"} <= number - table
+    assert any(name.startswith("loss") for name in number - table)
 
 
 def test_a_list_names_jobs_by_what_they_compute(shared: Service) -> None:
@@ -679,5 +712,8 @@ def test_a_body_is_bounded(shared: Service) -> None:
     assert twice.status_code == 422
 
 
-def test_the_interface_is_described_without_pages(shared: Service) -> None:
-    assert "/pages" not in json.dumps(shared.client.get("/openapi.json").json()["paths"])
+def test_an_error_page_keeps_the_navigation_of_a_visitor(shared: Service) -> None:
+    answer = visit(shared, STEWARD, "/pages/jobs?unknown=1")
+    assert answer.status_code == 422
+    assert 'aria-label="Pages"' in answer.text
+    assert 'aria-label="Pages"' not in visit(shared, None, "/pages/sign-in?unknown=1").text

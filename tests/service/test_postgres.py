@@ -43,11 +43,6 @@ from tests.support.world import World, run_out
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("on_postgres")]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World.at(tmp_path / "home")
-
-
 def _end_session(connection: Any) -> None:
     """Let the server end this session, as a restart or an operator does."""
     with closing(psycopg.connect(connection.info.dsn, autocommit=True)) as administrator:
@@ -89,9 +84,8 @@ LOST = ("submit", "claim", "release", "cancel_queued", "delete")
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_connection_lost_at_any_statement_leaves_all_or_nothing(name: str, tmp_path: Path) -> None:
+def test_a_connection_lost_at_any_statement_leaves_all_or_nothing(name: str, world: World) -> None:
     """It may be lost at a statement, at the commit or after it. A repeated request is executed once."""
-    world = World.at(tmp_path / "home")
     step, state_before, unheard = STEPS[name](world), world.dump(), 0
     for statement in range(100):
         try:
@@ -255,8 +249,7 @@ def test_a_writer_that_was_stopped_loses_lock_and_write(tmp_path: Path) -> None:
     neighbour.database.close()
 
 
-def test_without_room_it_says_so(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_without_room_it_says_so(world: World) -> None:
     with pytest.raises(OSError, match="no room") as caught, world.database.write() as connection:
         connection.execute(sa.text("do $$ begin raise exception 'full' using errcode = '53100'; end $$"))
     assert not isinstance(caught.value, Unavailable)
@@ -337,8 +330,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         world = World.at(tmp_path / "home")
         Epoch.open(world.settings, world.database)
         world.submit(world.dataset(family="people"))
-        claim = world.claim()
-        assert claim is not None
+        claim = world.claimed()
         world.end(claim)
         world.submit(world.dataset(family="people"), key="waits")
     yield world

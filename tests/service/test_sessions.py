@@ -166,13 +166,6 @@ def test_closing_refunds_the_answers_that_were_not_recorded(service: Service) ->
     assert (entry["kind"], entry["body"]["recorded"], entry["body"]["reason"]) == ("settled", [4], "closed")
 
 
-def test_a_session_without_answers_is_refunded_in_full(service: Service) -> None:
-    dataset = service.dataset()
-    final = close(service, session(service, dataset)["id"]).json()
-    assert final["charged"] == {"share": 0.0, "epsilon": 0.0, "delta": 1e-6}
-    assert service.budget(dataset)["jobs"] == 0
-
-
 def test_an_expired_session_stays_charged_as_a_whole(service: Service, clock: MovableClock) -> None:
     dataset = service.dataset()
     new_session = session(service, dataset, {"events": [many(10)], "lifetime": 60})
@@ -339,13 +332,6 @@ def test_records_elsewhere_have_sessions(service: Service) -> None:
     new_session = session(service, registry["id"], {"events": [many(10, sampled | {"event": GAUSSIAN})]})
     record(service, new_session["id"], {"steps": 5})
     assert close(service, new_session["id"]).json()["charged"]["share"] < new_session["reserved"]["share"]
-
-
-def test_a_family_shares_the_charge(service: Service) -> None:
-    dataset, sibling = service.dataset(family="people"), service.dataset(family="people")
-    session(service, dataset)
-    session(service, sibling)
-    assert service.budget(dataset)["jobs"] == service.budget(sibling)["jobs"] == 2
 
 
 def test_jobs_and_sessions_share_one_budget_and_a_top_up_adds_to_it(service: Service) -> None:

@@ -17,17 +17,6 @@ def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dic
 
 
 @pytest.mark.slow
-def test_a_small_job_has_a_small_share(shared: Service) -> None:
-    """Thousands of jobs with epsilon 0.01 fit into 2, so one must not show 0.49 as spent."""
-    dataset = shared.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
-    _, share = _run(shared, "analyst", dataset, 0.01)
-    budget = shared.budget(dataset, "analyst")
-    assert budget["filter"] == "gdp_rdp"
-    assert budget["share"] == share < 1e-4
-    assert budget["spent"]["epsilon"] == pytest.approx(0.01, rel=1e-3)
-
-
-@pytest.mark.slow
 def test_shares_add_up_and_are_stated_everywhere(shared: Service) -> None:
     dataset = shared.dataset()
     shared.analyst("shares-ada", dataset)

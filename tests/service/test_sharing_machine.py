@@ -1,13 +1,11 @@
 """Grants and allotments under every kill: what is granted, allotted, charged and taken back, by a model."""
 
-import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import Bundle, initialize, invariant, multiple, rule
 
 from accounting.filter import Cost, Filter
 from accounting.records.allotments import Account, Allotment, Part, reservations_fit, standing
@@ -22,8 +20,8 @@ from app.ledger import store as ledger
 from app.quotes.pricing import Priced
 from purse.wire.allotments import AllotmentRequest
 from tests.support.postgres import Cluster
-from tests.support.steps import Killed, killed_at, machine_settings, run_on_postgresql
-from tests.support.world import STEWARD, World, check_books
+from tests.support.steps import Killed, Machine, killed_at, machine_settings, run_on_postgresql
+from tests.support.world import STEWARD, World
 
 NAMES = st.sampled_from(["ada", "bob", "eve"])
 OF = st.sampled_from([0, 1])
@@ -31,33 +29,23 @@ EPSILONS = (0.2, 0.6, 1.1)
 KILLS = st.sampled_from([0, 1, 2, 3, 5, 8, None, None, None, None])
 
 
-class Sharing(RuleBasedStateMachine):
+class Sharing(Machine):
     """Three analysts on two datasets of a family. A step that is killed has happened whole, or not at all."""
 
-    template: Path
     datasets: tuple[str, str]  # the first opened the ledger of both
     priced: dict[tuple[str, float], Priced]
     jobs: Bundle[Any] = Bundle("jobs")
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory()
-        self.world = self.fresh(Path(self.folder.name) / "home")
-        self.balanced: dict[str, Any] = {}
         self.granted = {("ada", dataset) for dataset in self.datasets}
         self.allotted: dict[str, Allotment] = {}
         self.live: dict[str, dict[str, Cost]] = {"ada": {}, "bob": {}, "eve": {}}
         self.queued: set[str] = set()
 
-    def fresh(self, home: Path) -> World:
-        """A copy of the template."""
-        shutil.copytree(self.template, home)
-        return World.at(home)
-
     def teardown(self) -> None:
         self.world.check()
-        self.world.database.close()
-        self.folder.cleanup()
+        super().teardown()
 
     @initialize()
     def first(self) -> None:
@@ -196,7 +184,6 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def all_is_as_the_model_has_it(self) -> None:
-        check_books(self.world.database, {}, recompute=False, balanced=self.balanced)
         names = {principal.id: person for person, principal in self.person.items()}
         with self.world.database.read() as connection:
             spent = stored.accounts(connection, self.datasets[0])

@@ -1,6 +1,5 @@
 """A declaration is mended while nothing is charged; then promises grow, spending stops, values go: never books."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,9 +55,8 @@ def test_a_declaration_can_be_corrected_until_the_first_charge(service: Service)
 
 
 @pytest.mark.parametrize("charged", ["job", "session"])
-def test_after_a_full_refund_the_filter_may_change(tmp_path: Path, charged: str) -> None:
+def test_after_a_full_refund_the_filter_may_change(world: World, charged: str) -> None:
     """Found by fuzzing: the analyst's empty sum stayed in the old currency, so that the ledger did not hold."""
-    world = World.at(tmp_path / "home")
     dataset = world.dataset()
     if charged == "job":
         jobs.cancel(world.database, world.analyst, world.submit(dataset).id)
@@ -68,7 +66,6 @@ def test_after_a_full_refund_the_filter_may_change(tmp_path: Path, charged: str)
     audit.refuse_unsound(world.database)
     assert world.submit(dataset, method={"name": "dp_gd", "steps": 3}).state == "queued"
     audit.refuse_unsound(world.database)
-    world.database.close()
 
 
 @pytest.mark.slow
@@ -114,19 +111,16 @@ def test_a_frozen_dataset_spends_nothing_until_it_is_unfrozen(service: Service) 
     assert service.finished(_submit(service, first)["id"])["state"] == "done"
 
 
-def test_a_freeze_keeps_queued_jobs_from_starting_and_running_ones_end(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_a_freeze_keeps_queued_jobs_from_starting_and_running_ones_end(world: World) -> None:
     dataset = world.dataset()
     running, waiting = world.submit(dataset).id, world.submit(dataset).id
-    claim = world.claim()
-    assert claim is not None
+    claim = world.claimed()
     world.amend(dataset, Amendment(frozen=True))
     assert world.claim() is None
     world.end(claim)
     assert (world.job(running).state, world.job(waiting).state) == ("done", "queued")
     world.amend(dataset, Amendment(frozen=False))
-    claim = world.claim()
-    assert claim is not None
+    claim = world.claimed()
     assert claim.id == waiting
     world.check()
 
@@ -168,12 +162,10 @@ def test_deleted_values_leave_ledger_and_receipts(service: Service) -> None:
     assert values.verify(service.database, service.home) == {}
 
 
-def test_jobs_of_deleted_values_end_as_cancelled(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_jobs_of_deleted_values_end_as_cancelled(world: World) -> None:
     dataset, sibling = world.dataset(family="people"), world.dataset(family="people")
     running, waiting, elsewhere = (world.submit(d).id for d in (dataset, dataset, sibling))
-    claim = world.claim()
-    assert claim is not None
+    claim = world.claimed()
     assert world.erase(dataset).data == "deleted"
     assert [world.job(job).state for job in (running, waiting, elsewhere)] == ["cancelled", "cancelled", "queued"]
     assert not world.end(claim)
@@ -184,9 +176,8 @@ def test_jobs_of_deleted_values_end_as_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_crash_before_the_values_are_erased_is_repaired_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World.at(tmp_path / "home")
     stored, erased = world.dataset(), world.dataset()
     with monkeypatch.context() as patch:
         patch.setattr(folders, "erase", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -199,9 +190,8 @@ def test_a_crash_before_the_values_are_erased_is_repaired_at_the_next_start(
 
 
 @pytest.mark.parametrize("change", [BudgetChange(epsilon=2.0, delta=1e-5), BudgetChange(epsilon=3.0, delta=1e-6)])
-def test_a_price_of_another_budget_is_not_charged(tmp_path: Path, change: BudgetChange) -> None:
+def test_a_price_of_another_budget_is_not_charged(world: World, change: BudgetChange) -> None:
     """A changed budget has other orders, for which a cost of the old orders is not a bound."""
-    world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 3.0, "delta": 1e-6} | ({"filter": "gdp"} if change.epsilon > 2 else {}))
     stale: Priced = world.priced(dataset)
     world.amend(dataset, Amendment(budget=change.model_copy(update={"filter": "rdp"})))
@@ -212,8 +202,7 @@ def test_a_price_of_another_budget_is_not_charged(tmp_path: Path, change: Budget
     world.check()
 
 
-def test_a_job_that_took_the_whole_budget_may_fit_within_a_larger_one(tmp_path: Path) -> None:
-    world = World.at(tmp_path / "home")
+def test_a_job_that_took_the_whole_budget_may_fit_within_a_larger_one(world: World) -> None:
     dataset = world.dataset()
     job = world.submit(dataset, **GD | {"privacy": {"epsilon": 3.0}}).id
     with pytest.raises(ApiError, match="budget_exhausted"):

@@ -9,24 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
-from pydantic import SecretStr
 
 from app.calculation import questions
 from app.http.lists import Paging
 from app.jobs import service as jobs
 from app.jobs import store
 from app.ledger import service as ledgers
-from app.main import create_app
 from app.persistence import tables
-from app.settings import Settings
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Outcome
-from tests.support.calculations import InlineCalculators
+from tests.service.conftest import MakeService
 from tests.support.clocks import HeldClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
-from tests.support.service import JOB, STEWARD, Service
+from tests.support.service import JOB, Service
 from tests.support.world import World, output_of
 
 QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.2}}
@@ -34,7 +30,7 @@ QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"e
 
 @dataclass
 class Forecast:
-    """A machine's pace, as a test wants it."""
+    """The speed of a machine, as a test sets it."""
 
     forecast: float = 0.0
 
@@ -43,9 +39,9 @@ class Forecast:
 
 
 @pytest.fixture
-def pace(monkeypatch: pytest.MonkeyPatch) -> Forecast:
+def speed(monkeypatch: pytest.MonkeyPatch) -> Forecast:
     forecaster = Forecast()
-    monkeypatch.setattr(questions, "pace", lambda: forecaster)
+    monkeypatch.setattr(questions, "measured_speed", lambda: forecaster)
     return forecaster
 
 
@@ -99,26 +95,15 @@ class PausedService:
 
 
 @pytest.fixture
-def paused(tmp_path: Path, pace: Forecast) -> Iterator[PausedService]:
+def paused(tmp_path: Path, speed: Forecast, make_service: MakeService) -> Iterator[PausedService]:
     """Jobs are forecast to take no time."""
-    assert pace.forecast == 0.0
+    assert speed.forecast == 0.0
     earlier_threads = frozenset(threading.enumerate())
-    engine, clock = InlineEngine(slots=1), HeldClock()
-    app = create_app(
-        Settings(home=tmp_path / "home", bootstrap_token=SecretStr(STEWARD)),
-        engine=engine,
-        calculators=InlineCalculators(),
-        clock=clock,
-    )
-    with TestClient(app, raise_server_exceptions=False) as client:
-        service = Service(app, tmp_path / "home", engine, client, {"steward": STEWARD})
-        for role in ("analyst", "auditor"):
-            response = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
-            service.tokens[role] = response.json()["token"]
-        service.analysts.append("the analyst")
-        assert app.state.services.ready.wait(PATIENCE)
+    clock = HeldClock()
+    with make_service(tmp_path / "home", clock=clock) as service:
+        service.engine.slots = 1
         yield PausedService(service, clock, service.dataset(), earlier_threads)
-        engine.close()
+        service.engine.close()
         clock.pass_(1e6)
 
 
@@ -149,8 +134,8 @@ def test_an_ended_job_looks_like_a_running_one_until_the_grids_next_point(paused
 
 
 @pytest.mark.slow
-def test_and_not_before_its_forecast(paused: PausedService, pace: Forecast) -> None:
-    pace.forecast = 5.0
+def test_and_not_before_its_forecast(paused: PausedService, speed: Forecast) -> None:
+    speed.forecast = 5.0
     job = paused.submit()
     paused.pass_(7.99)
     assert paused.job(job)["state"] == "running"
@@ -277,9 +262,9 @@ def _visible_frames(home: Path, lengths: list[float], meanwhile: Callable[[World
 
 
 @pytest.mark.slow
-def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path, pace: Forecast) -> None:
+def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path, speed: Forecast) -> None:
     """The states, the ledger and the starts of three jobs on one slot, submitted at arbitrary times, are equal."""
-    assert pace.forecast == 0.0
+    assert speed.forecast == 0.0
 
     def nothing(_world: World, _frame: int) -> None:
         pass
@@ -293,8 +278,8 @@ def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, pace: Forecast) -> None:
-    assert pace.forecast == 0.0
+def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, speed: Forecast) -> None:
+    assert speed.forecast == 0.0
 
     def cancel(world: World, frame: int) -> None:
         if frame == 38:  # at .76 s: one run's first job has ended, the other's has not

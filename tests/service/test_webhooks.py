@@ -114,8 +114,7 @@ def _keys(world: World) -> KeySet:
 def test_one_message_is_written_when_the_end_becomes_public(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _hook(world), _hook(world, "https://other.example/")
     job = world.submit(world.dataset(), privacy={"epsilon": 0.2}).id
-    claim = world.claim()
-    assert claim is not None
+    claim = world.claimed()
     assert attempts.end(world.database, claim, output(claim), world.clock.ticks())
     assert _waiting(world) == [], "the attempt is over, and nobody may know"
     with monkeypatch.context() as patched:

@@ -1,8 +1,7 @@
 """Measure how much code there is and where it breaks the limits for its shape.
 
-    python -m tests.support.size            # the figures
-    python -m tests.support.size --list     # and each place that breaks a limit
-    python -m tests.support.size --packages # and the code lines of each package of the product
+    python -m tests.support.size        # the figures
+    python -m tests.support.size --list # and each place that breaks a limit
 
 Code lines leave out blank lines, comments and docstrings. A function's parameters leave out `self`, `cls` and the
 typing context of numba's intrinsics. Commands of the command line, and the constructors and functions of the Python
@@ -15,7 +14,6 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -186,27 +184,16 @@ def _ties(product: list[Module]) -> dict[str, list[str]]:
     }
 
 
-def package_sizes(product: list[Module]) -> Counter[str]:
-    """Return the code lines by package: those of `app/http` together, and those of the files in `app` alone."""
-    sizes: Counter[str] = Counter()
-    for module in product:
-        sizes["/".join(module.name.split("/")[:-1][:2])] += module.code_lines
-    return sizes
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print each place that breaks a limit")
-    parser.add_argument("--packages", action="store_true", help="print the code lines of each package")
     options = parser.parse_args()
     product = modules(*PRODUCT)
     for name, group in {"product": product, "tests": modules("tests")}.items():
         code = sum(module.code_lines for module in group)
         lines = sum(module.lines for module in group)
         print(f"{name:9s} {len(group):4d} files  {lines:6d} lines  {code:6d} of code (limit {MOST_CODE_LINES[name]})")
-    if options.packages:
-        print(*(f"  {package:24s} {code:6d}" for package, code in package_sizes(product).most_common()), sep="\n")
     for title, places in (excesses(product) | _ties(product)).items():
         print(f"{title}: {len(places)}")
         if options.list:

@@ -4,11 +4,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_machine_as_test
 
 from app.http.lists import Paging
 from app.jobs import attempts, service
@@ -20,7 +21,7 @@ from purse.wire.datasets import Amendment
 from tests.support import held_sessions
 from tests.support.engines import writer
 from tests.support.postgres import Cluster
-from tests.support.world import World, output
+from tests.support.world import World, check_books, output
 
 Step = Callable[[World], Callable[[], object]]
 
@@ -198,17 +199,13 @@ def delete(world: World) -> Callable[[], object]:
 
 def first(world: World) -> Claim:
     world.submit(world.dataset())
-    claim = world.claim()
-    assert claim is not None
-    return claim
+    return world.claimed()
 
 
 def second(world: World) -> Claim:
     first(world)
     world.expire()
-    claim = world.claim()
-    assert claim is not None
-    return claim
+    return world.claimed()
 
 
 STEPS: dict[str, Step] = {
@@ -250,6 +247,33 @@ def everything_ends(world: World) -> None:
         assert world.end(claim)
     world.tell()
     assert set(world.check()) <= {"done", "failed", "cancelled"}
+
+
+class Machine(RuleBasedStateMachine):
+    """A state machine on a copy of a home, which `prepare` of its file wrote with the attributes of the class."""
+
+    template: Path
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.world = self.fresh(Path(self.folder.name) / "home")
+        self.balanced: dict[str, Any] = {}  # the rows that were found in balance
+
+    def fresh(self, home: Path) -> World:
+        """Copy the template."""
+        shutil.copytree(self.template, home)
+        return World.at(home)
+
+    def teardown(self) -> None:
+        """Close the database, and delete the copy."""
+        self.world.database.close()
+        self.folder.cleanup()
+
+    @invariant()
+    def books_balance(self) -> None:
+        """Check the books of this copy."""
+        check_books(self.world.database, {}, recompute=False, balanced=self.balanced)
 
 
 def machine_settings(examples: int, steps: int) -> settings:

@@ -158,6 +158,12 @@ class World:
             self.holders[claim.id, claim.attempt] = holder
         return claim
 
+    def claimed(self) -> Claim:
+        """Claim the next attempt, which must exist."""
+        claim = self.claim()
+        assert claim is not None
+        return claim
+
     def end(self, claim: Claim, how: str | None = None) -> bool:
         """End the attempt with an output or as `how` says, and publish it at once."""
         if not attempts.end(self.database, claim, how or output(claim), self.database.clock.ticks()):
@@ -167,9 +173,7 @@ class World:
     def release(self, dataset: str) -> str:
         """Run and publish a job of epsilon 0.2, and return its id."""
         job = self.submit(dataset, privacy={"epsilon": 0.2})
-        claim = self.claim()
-        assert claim is not None
-        self.end(claim)
+        self.end(self.claimed())
         return job.id
 
     def tell(self) -> int:

@@ -68,8 +68,14 @@ function about(receipt) {
   ];
 }
 
+const OUTCOMES = { // the class and the words of a verdict
+  true: ["note valid", "The receipt is valid."],
+  null: ["note", "All checks that this page can make are valid. Some values are not computed here."],
+  false: ["wrong", "The receipt is not valid."],
+};
+
 function show(output, { receipt, checks, holds, mu, own }) {
-  const verdict = { true: "The receipt is valid.", null: "All checks that this page can make are valid. Some values are not computed here." };
+  const [kind, verdict] = OUTCOMES[holds];
   const rows = checks.map((check) => [check.what, VERDICTS.get(check.holds), check.says]);
   const facts = [
     ["dataset", receipt.dataset_name],
@@ -80,7 +86,7 @@ function show(output, { receipt, checks, holds, mu, own }) {
     ["keys", own ? "from your file" : "as this service publishes them now"],
   ];
   output.replaceChildren(
-    element("p", verdict[holds] ?? "The receipt is not valid.", [], { class: holds === false ? "wrong" : "note" }),
+    element("p", verdict, [], { class: kind }),
     table([], rows, { "aria-label": "Checks" }),
     table([], facts, { "aria-label": "Receipt" }),
   );

@@ -92,12 +92,13 @@ function fill(id, guess, usual) {
   return (control.value || usual).replace("\\t", "\t");
 }
 
-function showGuesses(delimiter, encoding, decimal) {
+function showGuesses(delimiter, encoding, decimal, thousands, dateFormat) {
   const names = { ",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars" };
   const note = document.getElementById("guesses");
   note.textContent =
     `Format of the file: fields separated by ${names[delimiter] ?? delimiter}, encoding ${encoding}, ` +
-    `decimal mark “${decimal}”. If this is wrong, correct it under “File format”. ` +
+    `decimal mark “${decimal}”${thousands && `, thousands separator “${thousands}”`}` +
+    `${dateFormat === ISO ? "" : `, dates as ${dateFormat}`}. If this is wrong, correct it under “File format”. ` +
     "The types of the columns are guessed from the first lines: check each of them.";
   note.hidden = false;
 }
@@ -116,10 +117,10 @@ async function readHeader(chosen, target) {
   const rows = lines.map((line) => split(line, delimiter, quote)).filter((row) => row.length === names.length);
   const fields = rows.flat();
   const decimal = fill("dialect-decimal", guessDecimal(fields, delimiter), ".");
-  fill("dialect-thousands", guessThousands(fields, decimal), "");
+  const thousands = fill("dialect-thousands", guessThousands(fields, decimal), "");
   fill("dialect-nulls", [...new Set(fields)].filter((field) => field && NULL.test(field)).join("\n"), "");
   const dateFormat = fill("dialect-date_format", guessDateFormat(rows), ISO);
-  showGuesses(delimiter, encoding, decimal);
+  showGuesses(delimiter, encoding, decimal, thousands, dateFormat);
   // a column that was removed by hand is not added again
   if (DIALECT.includes(target.id) && names.join("\n") === former.join("\n")) return;
   const types = names.map((_, index) => guessType(rows.map((row) => row[index]), decimal, dateFormat));

@@ -6,7 +6,7 @@
 // docs/proofs/gaussian.md is written here a second time on purpose: an error in one of the two shows as a difference.
 
 export class Invalid extends Error {} // malformed, whoever made it
-export class Unsupported extends Error {} // this browser lacks Ed25519, or the page did not come by https
+export class Unsupported extends Error {} // this browser lacks Ed25519, or the page was not loaded over HTTPS
 
 export const [RECEIPT, HEAD] = ["privy-purse-receipt", "privy-purse-head"];
 const MOST_KEYS = 256; // of a key set
@@ -34,7 +34,7 @@ export function parse(text) {
     if (isQuoted) continue;
     if (token === ":") colons += 1;
     if (/^-?[0-9]+$/.test(token) && !Number.isSafeInteger(Number(token))) {
-      refuse("the document holds an integer beyond 2^53 - 1");
+      refuse("the document contains an integer beyond 2^53 - 1");
     }
   }
   if (colons !== members(value, 0)) refuse("the document repeats a key");
@@ -44,7 +44,7 @@ export function parse(text) {
 /** Return the number of members of all objects in a value. JSON.parse keeps one member of a repeated key. */
 function members(value, depth) {
   if (depth > MOST_LEVELS) refuse("the document is nested too deeply");
-  if (typeof value === "number" && !Number.isFinite(value)) refuse("the document holds a number beyond a double");
+  if (typeof value === "number" && !Number.isFinite(value)) refuse("the document contains a number beyond a double");
   if (typeof value !== "object" || value === null) return 0;
   const inner = Object.values(value).reduce((sum, each) => sum + members(each, depth + 1), 0);
   return Array.isArray(value) ? inner : inner + Object.keys(value).length;
@@ -52,7 +52,8 @@ function members(value, depth) {
 
 /** Return the RFC 8785 text of a JSON value: keys by UTF-16 code units, numbers and strings as in ECMAScript. */
 export function canonical(value) {
-  if (typeof value === "string") return value.isWellFormed() ? JSON.stringify(value) : refuse("a lone surrogate");
+  if (typeof value === "string" && !value.isWellFormed()) refuse("the document contains a lone surrogate");
+  if (typeof value === "string") return JSON.stringify(value);
   if (value === null || typeof value === "boolean" || Number.isFinite(value)) return String(value);
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (!isObject(value)) refuse("the document has no canonical JSON form");
@@ -83,7 +84,7 @@ const utf8 = (text) => new TextEncoder().encode(text);
 const subtle = () => {
   const available = globalThis.crypto?.subtle;
   if (available) return available;
-  throw new Unsupported("a browser gives its cryptography only to pages that came by https");
+  throw new Unsupported("browsers offer cryptography only to pages loaded over HTTPS");
 };
 
 function encode64(bytes) {
@@ -122,7 +123,7 @@ async function imported(x) {
   try {
     return await subtle().importKey("raw", raw, { name: "Ed25519" }, false, ["verify"]);
   } catch (error) {
-    if (error.name === "NotSupportedError") throw new Unsupported("this browser does not know Ed25519");
+    if (error.name === "NotSupportedError") throw new Unsupported("this browser does not support Ed25519");
     return null;
   }
 }
@@ -208,7 +209,7 @@ export const isSession = (receipt) => isObject(receipt) && receipt.kind === "ses
 export function statement(receipt) {
   checked(receipt, isSession(receipt) ? SESSION_STATEMENT : STATEMENT, "the receipt");
   if (receipt.state === "expired" && receipt.charged !== "plan") refuse("an expired session stays charged as planned");
-  return isCounted(receipt) ? receipt : refuse("the receipt must state rows or persons, as the unit is named");
+  return isCounted(receipt) ? receipt : refuse("the receipt must state persons if the unit is a person, otherwise rows");
 }
 
 const density = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
@@ -351,13 +352,15 @@ function query(stated, { rows, persons, unit = {} }) {
   const { own, fits } = MECHANISMS[stated.mechanism];
   checked(stated, { ...OF_A_QUERY, ...own }, "a query");
   const isFit = !fits || fits(stated, rows ?? persons, unit.max_rows ?? 1);
-  return isFit ? stated : refuse("a query assumes other records than the receipt states");
+  return isFit ? stated : refuse("a query does not suit the number of records that the receipt states");
 }
 
 /** Return the queries of a plan; throw `Invalid` unless they are valid and fit the receipt's records. */
 function planned(queries, receipt) {
   const names = new Set(Array.isArray(queries) ? queries.map((q) => q?.name) : []);
-  if (names.size < 1 || names.size > 64 || names.size < queries.length) refuse("a plan holds 1 to 64 distinct queries");
+  if (names.size < 1 || names.size > 64 || names.size < queries.length) {
+    refuse("a plan must have 1 to 64 queries with distinct names");
+  }
   return queries.map((stated) => query(stated, receipt));
 }
 
@@ -374,16 +377,17 @@ function checkedRuns(receipt, plan, k) {
   if (choices.length === 0 && !Object.hasOwn(receipt.method, "trials")) return null;
   const [{ runs, noise_multiplier: z } = {}, { trials, repeats }] = [choices[0], receipt.method];
   const isStated = choices.length === 1 && Array.isArray(trials) && Number.isSafeInteger(repeats);
-  if (!isStated || runs !== repeats * trials.length) refuse("the runs that were chosen among are not all stated");
+  if (!isStated || runs !== repeats * trials.length) refuse("the receipt does not list all runs of the tuning");
   const plans = trials.map((trial) => {
     const { queries, neighbors: own } = checked(trial?.plan, RUN, "a run's plan");
-    return own === (k === 1 ? "zero_out" : undefined) ? planned(queries, receipt) : refuse("a run's neighbors");
+    if (own !== (k === 1 ? "zero_out" : undefined)) refuse("a run states other neighbors than the receipt");
+    return planned(queries, receipt);
   });
   const knownPlans = plans.filter((each) => each.every((q) => isKnown(q) && !(cost("epsilon", q, k) > 0)));
   const largestMu = (k / z) * (1 + TOLERANCE);
-  if (knownPlans.some((each) => !(muOf(each, k) <= largestMu))) refuse("a run costs more than the choice allows");
+  if (knownPlans.some((each) => !(muOf(each, k) <= largestMu))) refuse("a run costs more than the selection query states");
   if (knownPlans.length < plans.length) return [null, "not recomputed here: a run needs `purse receipt verify`"];
-  return [true, `each of its ${runs} runs costs no more than the choice says of one`];
+  return [true, `none of the ${runs} runs costs more than the selection query states`];
 }
 
 /** Return the cost of a receipt's queries in the form of `summed`, and as `runs` the result of `checkedRuns`.
@@ -449,7 +453,7 @@ const EVENTS = {
 export function isSingle(event) {
   if (!Object.hasOwn(EVENTS, event?.type)) refuse("an event is of an unknown type");
   checked(event, { type: TEXT, ...EVENTS[event.type].own }, "an event");
-  return event.sample_size > event.source_dataset_size ? refuse("a batch has more records than there are") : true;
+  return event.sample_size > event.source_dataset_size ? refuse("a batch has more records than the dataset") : true;
 }
 
 /** Return the parts of a session's plan for `summed`; throw `Invalid` if an event is unknown or does not fit. */
@@ -459,7 +463,7 @@ export function plannedUses({ plan, neighbors, rows, persons }) {
     isSingle(event);
     const { mu, epsilon, fits } = EVENTS[event.type];
     if (!OF_A_QUERY.count(count)) refuse("a planned event has a 'count' that is not valid");
-    if (fits && !fits(event, rows ?? persons)) refuse("a planned event assumes other records than the dataset has");
+    if (fits && !fits(event, rows ?? persons)) refuse("a planned event does not suit the number of records of the dataset");
     return { count, recorded, name: event.type, mu: mu?.(event, k) ?? NaN, epsilon: epsilon?.(event, k) ?? NaN };
   });
 }

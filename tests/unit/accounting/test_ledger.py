@@ -84,30 +84,6 @@ def test_a_new_ledger_is_empty() -> None:
     assert (spent_epsilon(state), remaining_epsilon(state)) == (0.0, 1.0)
 
 
-def test_charges_add_up_and_refunds_take_them_back_exactly() -> None:
-    state, _ = run(charge("a", 0.3), charge("b", 0.2))
-    assert state.spent == tuple(a + b for a, b in zip(cost(0.3), cost(0.2), strict=True))
-    assert state.charges == 2
-    spent, remaining = spent_epsilon(state), remaining_epsilon(state)
-    assert 0 < spent < 1
-    assert 0 < remaining < 1
-    state, _ = advance(state, Refunded("a", cost(0.3), False), AT)
-    assert (state.spent, state.charges) == (cost(0.2), 1)
-    assert spent_epsilon(state) < spent
-    assert remaining_epsilon(state) > remaining
-    state, _ = advance(state, Refunded("b", cost(0.2), False), AT)
-    assert (state.spent, state.charges, spent_epsilon(state), remaining_epsilon(state)) == ((0, 0), 0, 0.0, 1.0)
-
-
-def test_the_budget_holds() -> None:
-    state, _ = run(charge("a", 0.6))
-    with pytest.raises(BudgetExhausted):
-        advance(state, charge("b", 0.6), AT)
-    state, _ = advance(state, charge("c", 0.4), AT)
-    with pytest.raises(BudgetExhausted):
-        advance(state, Charged("d", (1_000_000, 1_000_000), Privacy(1e-3, 1e-6)), AT)
-
-
 @pytest.mark.parametrize("step", [Started("a", 1), Failed("a", 1), Cancelled("a", 1), Released("a", 1, MODEL)])
 def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
     state, _ = run(charge("a", 0.3))
@@ -141,15 +117,6 @@ def test_an_empty_ledger_admits_one_job_for_the_whole_budget() -> None:
 def test_the_whole_budget_is_not_more_than_the_budget(guarantee: Privacy) -> None:
     with pytest.raises(BudgetExhausted):
         run(Charged("a", cost(1.5), guarantee))
-
-
-def test_a_ledger_with_a_live_charge_makes_no_exception() -> None:
-    tiny = Charged("a", (1, 1), Privacy(1e-3, 1e-12))
-    state, _ = run(tiny)
-    with pytest.raises(BudgetExhausted):
-        advance(state, Charged("b", cost(1.5), BUDGET), AT)
-    state, _ = advance(state, Refunded("a", (1, 1), False), AT)
-    assert advance(state, Charged("b", cost(1.5), BUDGET), AT)[0].whole
 
 
 def test_a_job_that_fits_takes_only_its_cost() -> None:
@@ -260,12 +227,6 @@ def story() -> list[Entry]:
         Started("d", 2),
         Cancelled("d", 2),
     )[1]
-
-
-def test_a_chain_leads_to_its_state() -> None:
-    entries = story()
-    spent = tuple(sum(c) for c in zip(cost(0.3), cost(0.1), cost(0.1), strict=True))
-    assert replay(entries) == LedgerState(RULE, spent, 3, False, 13, entries[-1].hash)
 
 
 def rehash(entries: list[Entry]) -> list[Entry]:
@@ -386,23 +347,6 @@ def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
 
 
 @pytest.mark.parametrize(
-    "step", [Started("b", 1), Released("a", 1, MODEL), Failed("a", 1), Refunded("b", cost(0.1), False), Started("a", 2)]
-)
-def test_jobs_that_were_open_when_entries_were_lost_are_closed(step: LedgerEvent) -> None:
-    _, entries = run(charge("a", 0.1), charge("b", 0.1), Started("a", 1), LOST, Frozen(False, "ada"), step)
-    replay(entries[:-1])
-    with pytest.raises(LedgerInvalid, match="entry 7"):
-        replay(entries)
-
-
-def test_json_round_trips() -> None:
-    for state, entries in (run(charge("a", 0.3)), run(Charged("a", cost(1.5), BUDGET)), run()):
-        assert LedgerState.from_json(json.loads(json.dumps(state.to_json()))) == state
-        for entry in entries:
-            assert Entry.from_json(json.loads(json.dumps(entry.to_json()))) == entry
-
-
-@pytest.mark.parametrize(
     "change",
     [
         {"spent": ["0", "0"]},
@@ -429,34 +373,12 @@ def test_only_one_charge_can_be_whole() -> None:
         LedgerState.from_json(state.to_json() | {"whole": True})
 
 
-@pytest.mark.parametrize("kind", ["gdp", "pure"])
-def test_every_currency_has_the_same_rules(kind: str) -> None:
-    rule = Filter.open(kind, BUDGET if kind == "gdp" else Privacy(1.0))  # type: ignore[arg-type]
-    half = cost(0.5, rule)
-    state, entries = run(Charged("a", half, Privacy(0.5)), Charged("b", half, Privacy(0.5)), Started("a", 1), rule=rule)
-    assert spent_epsilon(state) == pytest.approx(1.0, rel=1e-6)
-    with pytest.raises(BudgetExhausted):
-        advance(state, Charged("c", (100,), Privacy(1e-3)), AT)
-    assert replay(entries) == state
-
-
 def test_entries_of_no_ledger_are_refused() -> None:
     entry = story()[0]
     with pytest.raises(CodecError, match="body"):
         Entry.from_json(entry.to_json() | {"body": [1]})
     with pytest.raises(LedgerInvalid, match="kind"):
         event_of(replace(entry, kind="forgiven"))
-
-
-def test_a_promise_grows_at_the_orders_of_registration() -> None:
-    larger = RULE.raised(Privacy(2.0, 1e-6))
-    state, entries = run(charge("a", 0.6), Promised(larger, "eve"))
-    assert (state.filter, state.spent, state.filter.orders) == (larger, cost(0.6), RULE.orders)
-    assert entries[-1].body["by"] == "eve"
-    assert replay(entries) == state
-    state, _ = advance(state, charge("b", 0.6), AT)
-    assert state.charges == 2
-    assert spent_epsilon(state) <= 2.0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import math
-from decimal import Decimal
 
 import pytest
 
@@ -7,26 +6,7 @@ from accounting import Privacy
 from accounting.errors import OutOfRange
 
 
-@pytest.mark.parametrize(
-    "epsilon",
-    [
-        math.nan,
-        math.inf,
-        -math.inf,
-        0.0,
-        -0.0,
-        -1.0,
-        5e-324,
-        1e-4,
-        100.1,
-        1e308,
-        10**400,
-        True,
-        "1.0",
-        None,
-        Decimal(1),
-    ],
-)
+@pytest.mark.parametrize("epsilon", [math.nan, 0.0, 1e-4, 100.1, True])
 def test_epsilon_is_finite_and_in_range(epsilon: object) -> None:
     with pytest.raises(OutOfRange):
         Privacy(epsilon, 1e-6)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 from accounting import Privacy
-from accounting.accountants import GaussianAccountant, PureAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences import laplace, randomized_response
 from accounting.errors import BudgetExhausted, CalibrationFailed, OutOfRange, Unsupported
@@ -169,22 +168,6 @@ def test_at_a_positive_delta_the_accountant_of_least_noise_wins() -> None:
     choices = calibrate((Query("a", 400, Exponential()),), Privacy(1.0, 1e-6))
     assert choices.accountant == "rdp"
     assert choices.plan.queries[0].noise_multiplier < 0.6 * many.plan.queries[0].noise_multiplier
-
-
-def test_mixed_plans_are_certified() -> None:
-    release = calibrate((Query("a", 3, Laplace()), Query("b", 2, Gaussian())), Privacy(1.0, 1e-6))
-    assert 0.99 < release.epsilon <= 1.0
-    assert math.isinf(PureAccountant().epsilon(release.plan, 1e-6))
-    for accountant in (RdpAccountant(), GaussianAccountant()):
-        assert accountant.epsilon(release.plan, 1e-6) >= release.epsilon
-
-
-def test_pure_accounting_adds_epsilons_and_refuses_plans_without_one() -> None:
-    plan = Plan((PlannedQuery("a", 3, Laplace(), 20.0), PlannedQuery("b", 1, Exponential(), 4.0)))
-    assert PureAccountant().epsilon(plan, 0.0) == pytest.approx(0.8, rel=1e-12)
-    assert PureAccountant().epsilon(plan, 0.0) >= 0.8
-    gaussian = Plan((*plan.queries, PlannedQuery("c", 1, Gaussian(), 20.0)))
-    assert math.isinf(PureAccountant().epsilon(gaussian, 0.0))
 
 
 def test_the_event_of_a_choice_names_its_epsilon() -> None:

@@ -45,3 +45,13 @@ def test_bins_of_dates_are_drawn_on_an_axis_of_times() -> None:
     chart = charts.of_table(Table(("day", "rows"), rows, look="histogram"))
     assert chart is not None
     assert (chart.is_time, chart.x, chart.x_range) == (True, [86_400.0, 3 * 86_400.0], (0.0, 4 * 86_400.0))
+
+
+def test_lines_of_spending_are_in_the_order_of_the_list_of_analysts() -> None:
+    jobs = [
+        {"analyst": name, "share": 0.1, "created_at": f"2026-11-27T08:0{minute}:00Z"}
+        for minute, name in enumerate(("klein", "ada"))
+    ]
+    chart = charts.spending(jobs, now=2e9, analysts=("ada", "bob", "klein"))
+    assert chart is not None
+    assert [line.label for line in chart.lines] == ["ada", "bob", "klein", "all"]

@@ -83,8 +83,8 @@ def test_another_home_is_refused(world: World, tmp_path: Path) -> None:
         "ledger new-key --is-lost",
         "ledger accept-rollback --reason lost",
         "token create me --role steward --local",
-        "db copy --to sqlite:///elsewhere",
-        "backup copy",
+        "server copy-database --to sqlite:///elsewhere",
+        "server backup copy",
     ],
 )
 @pytest.mark.parametrize("folder", ["mistyped", "."], ids=["absent", "another's"])

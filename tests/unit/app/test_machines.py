@@ -16,7 +16,7 @@ from app.cli import machines
 from app.cli.output import Refusal
 from app.worker import joining, task
 from app.worker.certificates import issue
-from app.worker.engine import FAILED, HANDED_BACK, Place
+from app.worker.engine import FAILED, HANDED_BACK, Folders
 from app.worker.orders import Slots, hold
 from tests.support.cli import purse
 
@@ -122,7 +122,7 @@ def test_the_next_process_deletes_rows_that_a_killed_process_left(
     abandoned, neighbor = tmp_path / "slot-0" / "job_1-1", tmp_path / "slot-1" / "job_2-1"
     for folder in (abandoned, neighbor):
         folder.mkdir(parents=True)
-    task.prepare(Place(scratch=tmp_path / "slot-0"))
+    task.prepare(Folders(scratch=tmp_path / "slot-0"))
     task.prepare(None)  # later tests of this process have no folders of a worker
     assert not abandoned.exists()
     assert neighbor.exists(), "another process uses this folder"
@@ -130,9 +130,9 @@ def test_the_next_process_deletes_rows_that_a_killed_process_left(
 
 def test_a_machine_has_the_folders_of_the_same_names(tmp_path: Path) -> None:
     named = ("/srv/purse/datasets/ds_1", "/srv/purse/scratch/job_1-2")
-    assert Place().of(*named) == tuple(map(Path, named))
-    assert Place(tmp_path / "d", tmp_path / "s").of(*named) == (tmp_path / "d" / "ds_1", tmp_path / "s" / "job_1-2")
-    assert Place(tmp_path).of("/x/../../etc/ds_1", named[1])[0] == tmp_path / "ds_1"
+    assert Folders().of(*named) == tuple(map(Path, named))
+    assert Folders(tmp_path / "d", tmp_path / "s").of(*named) == (tmp_path / "d" / "ds_1", tmp_path / "s" / "job_1-2")
+    assert Folders(tmp_path).of("/x/../../etc/ds_1", named[1])[0] == tmp_path / "ds_1"
 
 
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["take", "end", "die", "come", "go"])), max_size=60)

@@ -15,7 +15,7 @@ from accounting.plan import Plan
 from accounting.records import receipt
 from accounting.records.allotments import Standing
 from accounting.records.events import Charged
-from accounting.records.ledger import LedgerState, advance
+from accounting.records.ledger import advance
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import pricing
@@ -198,12 +198,6 @@ class TestPrice:
         assert (quote.fits, quote.remaining_after) == (False, None)
         assert quote.queries
 
-    def test_a_quote_charges_nothing(self) -> None:
-        row = dataset()
-        state_before: LedgerState = row.state
-        assert quoted(row) == quoted(row)
-        assert row.state == state_before
-
 
 class TestForecast:
     def test_of_a_proven_bound(self) -> None:
@@ -213,12 +207,6 @@ class TestForecast:
         assert (forecast.distance, forecast.distance_certain) == (3.0, True)
         assert 0 < forecast.seconds < 3600
         assert "Proven" in forecast.statement
-
-    def test_more_steps_take_longer(self) -> None:
-        short, long = (quoted(method={"name": "dp_gd", "steps": steps}).forecast for steps in (10, 1000))
-        assert short is not None
-        assert long is not None
-        assert long.seconds > 50 * short.seconds
 
     def test_auto_states_its_reason_and_samples_only_if_the_filter_can_charge_it(self) -> None:
         huge: dict[str, Any] = {"features": ["age"], "privacy": {"epsilon": 1.0}}

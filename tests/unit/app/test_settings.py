@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from app.settings import Settings, forget_secrets
+from app.settings import Settings
 
 SECRET = "s3cret-" + "x" * 32
 
@@ -17,26 +17,6 @@ SECRET = "s3cret-" + "x" * 32
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("PURSE_")]:
         monkeypatch.delenv(name)
-
-
-def test_defaults_are_a_local_service_in_the_working_directory() -> None:
-    settings = Settings()
-    assert settings.home == Path.cwd() / "purse-data"
-    assert settings.database == f"sqlite:///{Path.cwd()}/purse-data/purse.sqlite3"
-    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 2)
-    assert settings.scheduler is None
-    assert settings.bootstrap_token is None
-
-
-def test_environment_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PURSE_HOME", str(tmp_path))
-    monkeypatch.setenv("PURSE_WORKERS", "5")
-    monkeypatch.setenv("PURSE_BOOTSTRAP_TOKEN", SECRET)
-    monkeypatch.setenv("PURSE_TOKEN", "the client's, not a setting")
-    settings = Settings()
-    assert (settings.home, settings.workers) == (tmp_path, 5)
-    assert settings.bootstrap_token is not None
-    assert settings.bootstrap_token.get_secret_value() == SECRET
 
 
 @pytest.mark.parametrize(
@@ -81,10 +61,3 @@ def test_home_is_closed_to_others(tmp_path: Path) -> None:
     home.mkdir(parents=True, mode=0o755)
     assert Settings(home=home).make_home() == home
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
-
-
-def test_bootstrap_token_leaves_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PURSE_BOOTSTRAP_TOKEN", SECRET)
-    forget_secrets()
-    forget_secrets()
-    assert "PURSE_BOOTSTRAP_TOKEN" not in os.environ

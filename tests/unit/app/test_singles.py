@@ -1,6 +1,5 @@
 """Numbers as singles: where they may be, that none leaves its range, and that no count moves one off a part's end."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from app.sources.ingest import Reading, store
-from app.sources.matrix import NUMBERS, open_coded, widths
+from app.sources.matrix import open_coded, widths
 from app.sources.singles import ends, single
 from purse.coding import codes_of
 from purse.wire.columns import CategoryColumn, NumberColumn
@@ -118,18 +117,3 @@ def test_a_number_on_the_end_of_a_part_is_counted_in_the_next_one(
     expected = np.bincount(np.minimum(((x - lower) * bins) // (upper - lower), bins - 1).astype(int), minlength=bins)
     for work in (Histograms(bins), Cells(bins)):
         assert data.total(work).tolist() == expected.tolist()
-
-
-def test_one_record_changes_its_own_bytes_alone(tmp_path: Path) -> None:
-    columns = [column(0, 100), column(-3, 7, 0, 10)]
-    columns[1] = columns[1].model_copy(update={"name": "z"})
-    stored = []
-    for name, changed in (("one", "99.5,6.9"), ("two", "nonsense,")):
-        lines = [f"{i / 7},{3 + i % 5}" for i in range(50)]
-        lines[17] = changed
-        (tmp_path / name).write_text("\n".join(["x,z", *lines]) + "\n")
-        store(tmp_path / name, Reading(columns), tmp_path / f"{name} made")
-        stored.append(np.load(tmp_path / f"{name} made" / NUMBERS))
-    assert stored[0].dtype == np.float32
-    assert np.flatnonzero((stored[0] != stored[1]).any(axis=1)).tolist() == [17]
-    assert math.isclose(stored[0][17, 0], 0.99, rel_tol=1e-7)

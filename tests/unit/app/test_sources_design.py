@@ -153,14 +153,6 @@ def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> 
     assert load(job_design, tmp_path / "columns")[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
-def test_if_only_the_target_is_declared_only_the_intercept_is_trained(tmp_path: Path) -> None:
-    (tmp_path / "upload").write_bytes(FILE)
-    store(tmp_path / "upload", Reading(spec(SEX).columns), tmp_path / "columns")
-    job_design = design({}, SEX)
-    X, _ = load(job_design, tmp_path / "columns")
-    assert (job_design.d, job_design.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
-
-
 @pytest.mark.parametrize("row_norm", [None, 0.5, 1e6])
 def test_the_norm_of_every_possible_record_is_at_most_the_schemas_bound(row_norm: float | None) -> None:
     job_design = design({"row_norm": row_norm} if row_norm else {})

@@ -271,6 +271,26 @@ def test_a_bound_written_as_text_is_refused_with_its_readings(
     assert "budget.epsilon" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("stored", "date_format", "written", "iso"),
+    [
+        ("days", "%d.%m.%Y", "31.01.2021", "2021-01-31"),
+        ("days", "%Y-%m-%d", "2021-1-31", "2021-01-31"),
+        ("seconds", "%d.%m.%Y %H:%M", "31.01.2021 12:30", "2021-01-31T12:30:00"),
+    ],
+)
+def test_a_bound_in_the_files_date_format_is_refused_with_its_iso_date(
+    stored: str, date_format: str, written: str, iso: str
+) -> None:
+    column = {"name": "day", "type": "number", "lower": written, "upper": written, "date": stored}
+    fields: dict[str, Any] = {"name": "d", "columns": [column], "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    with pytest.raises(ValueError, match="2 validation errors") as refused:
+        DatasetSpec.model_validate(fields | {"dialect": {"date_format": date_format}})
+    assert str(refused.value).count(f"must be a number or an ISO date. Write {iso} [") == 2
+    column |= {"lower": iso, "upper": "2022-01-31"}
+    assert DatasetSpec.model_validate(fields | {"dialect": {"date_format": date_format}}).columns[0].name == "day"
+
+
 def test_a_category_that_is_written_as_a_number_may_be_the_default() -> None:
     column = {"name": "coinsurance", "type": "category", "categories": ["0", "25"], "default": "0"}
     spec = DatasetSpec.model_validate({"name": "d", "columns": [column], "budget": {"epsilon": 1.0, "delta": 1e-6}})

@@ -207,17 +207,6 @@ def test_more_rows_than_are_taken_are_not_decoded(tmp_path: Path) -> None:
         read(tmp_path, bomb, [X], most_bytes=8000)
 
 
-@pytest.mark.slow
-def test_a_long_repeated_text_uses_the_memory_of_one(tmp_path: Path) -> None:
-    text = "x" * 2**20
-    bomb = pa.table({"c": pa.DictionaryArray.from_arrays(np.zeros(10**6, np.int32), [text])})
-    memory_before = pa.default_memory_pool().max_memory()
-    matrix = read(tmp_path, bomb, [C])
-    assert len(matrix) == 10**6
-    assert np.all(matrix == 2.0)
-    assert pa.default_memory_pool().max_memory() - memory_before < 2**27
-
-
 def _varint(value: int, width: int = 0) -> bytes:
     """Encode an integer for Thrift's compact protocol, padded to `width` bytes if it needs fewer."""
     encoded, value = bytearray(), value << 1

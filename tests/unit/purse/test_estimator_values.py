@@ -9,7 +9,6 @@ import pytest
 from scipy import sparse
 
 import purse
-from purse.estimators.classifiers import encoded_labels
 from purse.estimators.values import column
 from purse.prediction import UnsupportedCategory
 
@@ -42,36 +41,6 @@ def test_a_fit_accepts_every_value_as_a_number_and_as_a_category() -> None:
             warnings.simplefilter("error", UnsupportedCategory)
             assert accountant.fits == 1
             assert len(np.unique(margins)) == 1
-
-
-@pytest.mark.parametrize("odd", [[], [2, 3], 1, None, [[1]], np.array([])])
-def test_one_label_gives_a_list_of_labels_no_other_shape(odd: Any) -> None:
-    """NumPy took a list of one-element lists for (n, 1), and with one other among them for n lists, which are no
-    labels: at n = 20,000 the coefficients told the two apart with certainty.
-    """
-    labels = [[i % 2] for i in range(50)]
-    sound, changed = (encoded_labels(column(y), np.array([0, 1])) for y in (labels, [*labels[:-1], odd]))
-    assert sound.tolist() == [2 * (i % 2) - 1 for i in range(50)]
-    assert changed[:-1].tolist() == sound[:-1].tolist()
-    model = purse.PrivateLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
-    assert model.unread([[0.5]] * 50, [*labels[:-1], odd])["the target"] in (0, 1 / 50)
-
-
-@pytest.mark.parametrize("kind", ["polars", "arrow", "arrow chunks", "pandas", "pandas of arrow"])
-def test_one_missing_label_makes_no_doubles_of_the_others(kind: str) -> None:
-    """From 2^53 on distinct integers are one double."""
-    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
-    make: Any = {
-        "polars": polars.Series,
-        "arrow": arrow.array,
-        "arrow chunks": lambda values: arrow.chunked_array([values]),
-        "pandas": lambda values: pandas.Series(values, dtype="Int64"),
-        "pandas of arrow": lambda values: pandas.Series(values, dtype="int64[pyarrow]"),
-    }[kind]
-    classes = [2**53, 2**53 + 1, 2**53 + 2]
-    y = make([*classes, None])
-    assert encoded_labels(column(y), np.array(classes)).tolist() == [0, 1, 2, 0]
-    assert _logistic(classes=classes, bounds=(0, 1)).unread([[0.5]] * 4, y)["the target"] == 1 / 4
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -32,7 +32,6 @@ from solvers.solve import run
 from tests.support.seeded import SeededBits
 
 TARGET = Privacy(1.0, 1e-6)
-ANY = (Localization(), EpochGrowth(epochs=2), PhasedSgd())
 
 
 def _access(problem: Problem, X: Vector, y: Vector, plan_: Plan | None = None) -> DataAccess:

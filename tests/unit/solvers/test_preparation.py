@@ -39,7 +39,7 @@ from solvers.preparation import ByMethod, Declared, Private
 from solvers.preparation.private import ROW_NORM, STRETCH
 from solvers.regularizers import L2
 from solvers.selection import Auto
-from solvers.solve import AS_DECLARED, run
+from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
 from tests.support.mutants import used_before_noise
@@ -290,22 +290,6 @@ def test_answers_are_counted_on_from_the_moments(rows: tuple[Vector, Vector]) ->
     heard: list[int] = []
     run(quote.method, PROBLEM, inputs.of_arrays(*rows, PROBLEM), quote.release, None, heard.append, quote.preparation)
     assert sorted(set(heard) - {0}) == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_method_cannot_request_the_moments(rows: tuple[Vector, Vector]) -> None:
-    """Each oracle has its own part of the plan."""
-    quote = plan(DpGd(steps=1), PROBLEM, PRIVACY)
-    moments_plan = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
-    assert all(isinstance(q.mechanism, Gaussian) for q in moments_plan.queries)
-    with pytest.raises(Exception, match="no query 'gradient'"):
-        run(
-            quote.method,
-            PROBLEM,
-            inputs.of_arrays(*rows, PROBLEM),
-            replace(quote.release, plan=moments_plan),
-            preparation=quote.preparation,
-        )
-    assert Declared() == AS_DECLARED
 
 
 def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:

@@ -46,7 +46,6 @@ PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns
 TABLE = replace(PROBLEM, loss=Squared())
 PRIVACY = Privacy(1.0, 1e-6)
 FAR_RECORD = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
-Answers = dict[str, Vector]
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +140,10 @@ class TestProfile:
             plan(Profile(), replace(TABLE, row_norm=1.0), PRIVACY)
         data, noise = inputs.of_arrays(*rows, TABLE), Noise()
         planned = plan(Profile(), TABLE, PRIVACY).release.plan
-        door = CountingOracle(TABLE, data, planned, noise)
+        counting = CountingOracle(TABLE, data, planned, noise)
         for bins in (0, 2**16 + 1):
             with pytest.raises(Unsuitable, match="bins"):
-                door.histograms("histograms", bins)
+                counting.histograms("histograms", bins)
 
 
 METHODS: list[Any] = [DpGd(steps=5), ObjectivePerturbation(), Localization()]

@@ -74,11 +74,11 @@ def test_the_worst_pair_reaches_the_bounds_exactly() -> None:
         X = rows()
         X[0] = first
         planned = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in ("means", "spread", "variances")))
-        door = StandardisedOracle(problem(RANGED), inputs.of_arrays(X, np.ones(N), problem(RANGED)), planned, Noise())
+        oracle = StandardisedOracle(problem(RANGED), inputs.of_arrays(X, np.ones(N), problem(RANGED)), planned, Noise())
         with noiseless() as answers_of_pair:
-            door.means("means")
-            door.spread("spread", center)
-            door.variances("variances", center, 9.0)
+            oracle.means("means")
+            oracle.spread("spread", center)
+            oracle.variances("variances", center, 9.0)
         answers += answers_of_pair
     for (answer, bound), (neighbor_answer, neighbor_bound) in zip(answers[:3], answers[3:], strict=True):
         assert bound == neighbor_bound

@@ -136,6 +136,9 @@ def test_the_price_equals_the_documented_figures() -> None:
     assert epsilon_of(0.667, 1_000, "zero_out") == pytest.approx(0.591, abs=5e-4)
     assert run_epsilon(1.0, 1_000, "zero_out") == pytest.approx(0.901, abs=5e-4)
     assert 1 / (2 * math.log(2 * 1_000)) == pytest.approx(0.066, abs=5e-4)  # the printed one
+    printed = 1 / (2 * math.log(2 * 200_000))
+    assert printed == pytest.approx(0.039, abs=5e-4)
+    assert run_epsilon(1.0, 200_000) / printed == pytest.approx(17.2, abs=0.05)
     assert run_epsilon(1e6, 1_000) == LARGEST_RUN_EPSILON
     assert epsilon_of(LARGEST_RUN_EPSILON * 1.01, 1_000) == math.inf
 

@@ -22,7 +22,7 @@ from solvers import moment_bounds, plan
 from solvers.bounds import UNIT
 from solvers.columns import Columns
 from solvers.data_access import data as reading
-from solvers.data_access import inputs, partitioned, weighted
+from solvers.data_access import inputs, partitioned, weighted, weighted_sums
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.rows import copied
@@ -380,6 +380,24 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
     third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]
     np.testing.assert_array_equal(first, third)
     assert not any("coordinates" in part.cache for part in parts)
+
+
+def test_a_row_has_the_same_coordinates_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition computes a row in another block than one machine does, perhaps alone."""
+    n, columns = 33, Columns((1,) * 18)
+    rng = np.random.default_rng(2)
+    X = np.column_stack((rng.uniform(-1, 1, (n, 18)), np.ones(n)))
+    problem = problem_of(columns, True, n)
+    data = inputs.of_arrays(X, rng.uniform(-1, 1, n), problem)
+    for _ in range(20):
+        frame = FullFrame(rng.normal(size=(19, 18)), np.zeros(19), np.ones(18, bool))
+        work = Scores(frame, rng.normal(size=19), LinearWeights(0.5, 0.4))
+        sums = []
+        for blocks in ([slice(0, n)], [slice(0, n - 1), slice(n - 1, n)]):
+            monkeypatch.setattr(weighted_sums, "slices", lambda *_, blocks=blocks: blocks)
+            data.cache.clear()
+            sums.append(data.total(work))
+        np.testing.assert_array_equal(*sums)
 
 
 @pytest.mark.parametrize(

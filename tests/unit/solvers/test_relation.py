@@ -52,21 +52,21 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
     planned = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in names), "zero_out")
     with noiseless() as answers:
         rows, noise = inputs.of_arrays(x, np.array([y]), problem), Noise(SeededBits(1))
-        door = StandardisedOracle(problem, rows, planned, noise)
+        oracle = StandardisedOracle(problem, rows, planned, noise)
         counting = CountingOracle(problem, rows, planned, noise)
         frame, w = Frame(center, np.ones(D - 1), 0.3), np.linspace(-2, 2, D)
-        door.means("means")
-        door.spread("spread", center)
+        oracle.means("means")
+        oracle.spread("spread", center)
         for radius in (0.3, 1.5, 9.0):
-            door.variances("variances", center, radius)
+            oracle.variances("variances", center, radius)
         counting.histograms("histograms", 4)
         counting.cells("cells", 4)
         counting.products("products", center)
-        door.gradient("gradient", w, frame, limit, 0.6)
+        oracle.gradient("gradient", w, frame, limit, 0.6)
         if loss.takes == "number":
-            door.target_mean("target_mean")
-            door.target_spread("target_spread", 0.4)
-            door.residual("residual", w, frame, 0.7)
+            oracle.target_mean("target_mean")
+            oracle.target_spread("target_spread", 0.4)
+            oracle.residual("residual", w, frame, 0.7)
     return [(float(np.linalg.norm(value)), bound) for value, bound in answers]
 
 

@@ -97,9 +97,9 @@ def test_bounds_are_attained_and_rounding_is_small(answers: list[ExactAnswer]) -
     frame = Frame(center, np.full(D - 1, 100.0), 0.01)
     for first in (low, high):
         X[0] = first
-        door = oracle(Logistic(), X, np.ones(N))
-        door.means("means")
-        door.gradient("gradient", np.zeros(D), frame, 0.01)
+        standardised = oracle(Logistic(), X, np.ones(N))
+        standardised.means("means")
+        standardised.gradient("gradient", np.zeros(D), frame, 0.01)
     (means, bound), (gradient, limit), (neighbor_means, _), (turned, _) = answers
     assert np.linalg.norm(means - neighbor_means) == pytest.approx(2 * bound, rel=1e-9)
     assert limit == pytest.approx(0.01 / N, rel=1e-6)
@@ -113,9 +113,9 @@ def test_a_spread_and_variances_reach_their_bounds(answers: list[ExactAnswer]) -
     center[COLUMNS.is_number] = (0.5, -0.25)
     for corner in ((0.5, -0.25), (-1.0, 1.0)):
         X[0, :-1][COLUMNS.is_number] = corner
-        door = oracle(Logistic(), X, np.ones(N))
-        door.spread("spread", center)
-        door.variances("variances", center, 9.0)
+        standardised = oracle(Logistic(), X, np.ones(N))
+        standardised.spread("spread", center)
+        standardised.variances("variances", center, 9.0)
     (spread, spread_bound), (variances, widest), (neighbor_spread, _), (apart, _) = answers
     assert neighbor_spread[0] - spread[0] == pytest.approx(2 * spread_bound, rel=1e-9)
     assert np.linalg.norm(apart - variances) == pytest.approx(2 * widest, rel=1e-9)
@@ -131,26 +131,28 @@ def test_answers_are_the_formulas(loss: Loss, answers: list[ExactAnswer]) -> Non
     center = np.where(COLUMNS.is_number, 0.2, 0.4)
     frame, limit = Frame(center, rng.uniform(0.2, 3, D - 1), 0.3), 0.4
     w = rng.normal(size=(loss.outputs, D))
-    door = oracle(loss, X, y)
+    standardised = oracle(loss, X, y)
     numbers = (X[:, :-1] - center)[:, COLUMNS.is_number]
-    assert np.allclose(door.means("means"), X[:, :-1].mean(axis=0), atol=1e-12)
-    assert door.spread("spread", center) == pytest.approx((numbers**2).sum() / N, rel=1e-12)
+    assert np.allclose(standardised.means("means"), X[:, :-1].mean(axis=0), atol=1e-12)
+    assert standardised.spread("spread", center) == pytest.approx((numbers**2).sum() / N, rel=1e-12)
     short = numbers * np.minimum(1, 0.5 / np.linalg.norm(numbers, axis=1))[:, None]
-    assert np.allclose(door.variances("variances", center, 0.5), (short**2).mean(axis=0), atol=1e-12)
+    assert np.allclose(standardised.variances("variances", center, 0.5), (short**2).mean(axis=0), atol=1e-12)
     z = np.column_stack(((X[:, :-1] - center) * frame.scale, np.full(N, frame.constant)))
     allowed = limit / np.linalg.norm(z, axis=1)
     margins = z @ w.T
     assert np.allclose(X @ frame.raw(w).T, margins, atol=1e-12)
     if loss.takes == "number":
-        assert door.residual("residual", w.ravel(), frame, 0.5) == pytest.approx(
+        assert standardised.residual("residual", w.ravel(), frame, 0.5) == pytest.approx(
             np.minimum(abs(margins[:, 0] - y), 0.5).mean(), rel=1e-12
         )
     t = limited(loss, margins, y, allowed)
-    assert np.allclose(door.gradient("gradient", w.ravel(), frame, limit), (t.T @ z / N).ravel(), atol=1e-12)
+    assert np.allclose(standardised.gradient("gradient", w.ravel(), frame, limit), (t.T @ z / N).ravel(), atol=1e-12)
     assert (np.linalg.norm(t, axis=1) <= allowed * (1 + 1e-12)).all()
     if isinstance(loss, BoundedSlope):
         t = limited(at_least(loss, 0.7), margins, y, allowed)
-        assert np.allclose(door.gradient("gradient", w.ravel(), frame, limit, 0.7), (t.T @ z / N).ravel(), atol=1e-12)
+        assert np.allclose(
+            standardised.gradient("gradient", w.ravel(), frame, limit, 0.7), (t.T @ z / N).ravel(), atol=1e-12
+        )
 
 
 @given(margin=st.floats(-6, 6), limit=st.floats(0.01, 2))
@@ -193,7 +195,7 @@ def test_rows_of_another_layout_count_as_empty_ones() -> None:
 def test_requests_that_are_not_planned_or_not_finite_are_refused() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
-    door = oracle(Logistic(), X, np.ones(N), count=1)
+    standardised = oracle(Logistic(), X, np.ones(N), count=1)
     frame = Frame(np.zeros(D - 1), np.ones(D - 1), 1.0)
     for w, used, limit in (
         (np.full(D, math.nan), frame, 1.0),
@@ -208,23 +210,23 @@ def test_requests_that_are_not_planned_or_not_finite_are_refused() -> None:
         (np.zeros(D), frame, 0.0),
     ):
         with pytest.raises(Unsuitable):
-            door.gradient("gradient", w, used, limit)
+            standardised.gradient("gradient", w, used, limit)
     for smoothing in (-1.0, math.nan, math.inf):
         with pytest.raises(Unsuitable, match="smoothing"):
-            door.gradient("gradient", np.zeros(D), frame, 1.0, smoothing)
-    assert door.transcript().queries == ()
-    door.gradient("gradient", np.zeros(D), frame, 1.0)
+            standardised.gradient("gradient", np.zeros(D), frame, 1.0, smoothing)
+    assert standardised.transcript().queries == ()
+    standardised.gradient("gradient", np.zeros(D), frame, 1.0)
     with pytest.raises(OutOfPlan):
-        door.gradient("gradient", np.zeros(D), frame, 1.0)
+        standardised.gradient("gradient", np.zeros(D), frame, 1.0)
     with pytest.raises(OutOfPlan):
-        door.means("another")
+        standardised.means("another")
     for center, radius in ((np.zeros(D - 1), math.nan), (np.zeros(D - 1), 1e200), (np.zeros(D), 1.0)):
         with pytest.raises(Unsuitable):
-            door.variances("variances", center, radius)
+            standardised.variances("variances", center, radius)
     with pytest.raises(Unsuitable):
-        door.spread("spread", np.full(D - 1, math.nan))
+        standardised.spread("spread", np.full(D - 1, math.nan))
     with pytest.raises(Unsuitable):
-        door.target_spread("target_spread", math.nan)
+        standardised.target_spread("target_spread", math.nan)
     plain = Problem(Logistic(), n=N, d=D, row_norm=3.0)
     with pytest.raises(Unsuitable, match="columns"):
         StandardisedOracle(plain, inputs.of_arrays(X, np.ones(N), plain), Plan(()), Noise())
@@ -245,10 +247,10 @@ def test_a_frame_changed_after_it_was_used_is_another_frame(answers: list[ExactA
     """Limits are those of the changed frame. Those of the old one would be a thousand times too large."""
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
-    door, frame = oracle(Squared(), X, np.full(N, 1e3)), Frame(np.zeros(D - 1), np.full(D - 1, 1e-3), 0.01)
-    door.gradient("gradient", np.zeros(D), frame, 1.0)
+    standardised, frame = oracle(Squared(), X, np.full(N, 1e3)), Frame(np.zeros(D - 1), np.full(D - 1, 1e-3), 0.01)
+    standardised.gradient("gradient", np.zeros(D), frame, 1.0)
     frame.scale[:] = 1e3
-    door.gradient("gradient", np.zeros(D), frame, 1.0)
+    standardised.gradient("gradient", np.zeros(D), frame, 1.0)
     for value, bound in answers:
         assert np.linalg.norm(value) <= N * bound
 
@@ -259,7 +261,7 @@ def test_a_frame_that_differs_in_one_thing_is_another_frame(name: str, answers: 
     the next one's.
     """
     x = row(np.random.default_rng(2))
-    door = oracle(Squared(), np.tile(x, (N, 1)), np.full(N, 1e3))
+    standardised = oracle(Squared(), np.tile(x, (N, 1)), np.full(N, 1e3))
     short = {"center": x[:-1], "scale": np.full(D - 1, 1e-6)}.get(name, np.zeros(D - 1))
     all_ones = np.ones(D - 1)
     first, then = {
@@ -268,7 +270,7 @@ def test_a_frame_that_differs_in_one_thing_is_another_frame(name: str, answers: 
         "constant": (Frame(all_ones, 1e-6 * all_ones, 0.01), Frame(all_ones, 1e-6 * all_ones, 1.0)),
     }[name]
     for frame in (first, then):
-        door.gradient("gradient", np.zeros(D), frame, 1.0)
+        standardised.gradient("gradient", np.zeros(D), frame, 1.0)
     for value, bound in answers:
         assert np.linalg.norm(value) < N * bound * (1 + 1e-9)
 
@@ -321,8 +323,8 @@ def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
     for loss in LIMITED_LOSSES:
         y = np.full(N, 1e300) if loss.takes == "number" else np.arange(N) % 3.0 if loss.outputs > 1 else np.ones(N)
         for smoothing in (0.0, 1e-4, 100.0):
-            door = oracle(loss, X, np.asarray(y, dtype=float))
-            door.gradient("gradient", np.zeros(D * loss.outputs), frame, limit, smoothing)
+            standardised = oracle(loss, X, np.asarray(y, dtype=float))
+            standardised.gradient("gradient", np.zeros(D * loss.outputs), frame, limit, smoothing)
     for value, bound in answers:
         assert np.isfinite(value).all()
         assert np.linalg.norm(value) <= N * bound

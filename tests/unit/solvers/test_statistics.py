@@ -337,7 +337,7 @@ def test_a_record_beyond_its_declaration_is_one_fixed_row_in_every_count() -> No
         lambda oracle: oracle.moments.means("products"),
         lambda oracle: oracle.products("products", np.full(3, math.nan)),
     ],
-    ids=["a moment of the counts' door", "products of the moments' door", "about no center"],
+    ids=["a moment of the counting oracle", "products of the standardised oracle", "about no center"],
 )
 def test_queries_of_another_oracle_are_refused(ask: Any) -> None:
     class Asks(Covariance):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
@@ -34,7 +33,6 @@ from tests.support.batches import own_batches
 from tests.support.seeded import SeededBits
 from tests.support.walks import Recorded, Replayed
 
-Floats = NDArray[np.float64]
 N, D = 300, 11
 RATE = 3.0 / N
 

@@ -23,7 +23,7 @@ _CATEGORY = 4  # entries that a category costs; measured by python -m benchmarks
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Speed:
     """A linear model of the time of a run.
 
         seconds = K (full + scatter * sampled) (per_row + per_entry e) + answers (per_answer + per_coordinate K d)
@@ -60,8 +60,8 @@ class Pace:
 
 
 @cache
-def pace() -> Pace:
-    """Return the pace of this machine, measured at the first call in some tenths of a second."""
+def measured_speed() -> Speed:
+    """Return the speed of this machine, measured at the first call in some tenths of a second."""
     one_narrow, _ = _seconds(1, _NARROW)
     one_wide, one_sampled = _seconds(1, _WIDE)
     narrow, _ = _seconds(_ROWS, _NARROW)
@@ -71,7 +71,7 @@ def pace() -> Pace:
     per_entry = max(0.0, wide - narrow) / _ROWS / (_WIDE - _NARROW)
     per_coordinate = max(0.0, one_wide - one_narrow) / (_WIDE - _NARROW)
     per_row = max(0.0, narrow / _ROWS - per_entry * _NARROW)
-    return Pace(per_row, per_entry, max(1.0, sampled / (_RATE * max(wide, 1e-9))), one_narrow, per_coordinate)
+    return Speed(per_row, per_entry, max(1.0, sampled / (_RATE * max(wide, 1e-9))), one_narrow, per_coordinate)
 
 
 def _seconds(n: int, d: int) -> tuple[float, float]:

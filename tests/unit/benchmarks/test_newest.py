@@ -1,0 +1,58 @@
+"""The newest published methods: what their accounting certifies, and what they find without noise."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from accounting.divergences.gaussian import gauss_epsilon
+from benchmarks import newest
+from benchmarks.datasets import Split
+
+
+def _split() -> Split:
+    generator = np.random.default_rng(1)
+    X = np.c_[generator.uniform(-1, 1, size=(1000, 3)), np.ones(1000)]
+    y = np.clip(X @ np.array([0.5, -0.25, 0.0, 0.1]) + 0.1 * generator.normal(size=1000), -1, 1)
+    return Split("made up", X[:800], y[:800], X[800:], y[800:], 2.0)
+
+
+@pytest.mark.parametrize("band", [1, 2, 4, 12])
+def test_the_sensitivity_is_that_of_the_inverted_matrix(band: int) -> None:
+    steps, separation = 12, 3
+    column = newest.inverse_root(steps, band)
+    factor = np.linalg.inv([[column[i - j] if i >= j else 0.0 for j in range(steps)] for i in range(steps)])
+    assert factor.min() >= -1e-12
+    exact = max(float(np.linalg.norm(factor[:, start::separation].sum(axis=1))) for start in range(separation))
+    assert newest.sensitivity(steps, band, separation) == pytest.approx(exact)
+
+
+def test_the_full_band_is_the_inverse_root_of_prefix_sums() -> None:
+    column = newest.inverse_root(8, 8)
+    root = np.array([[column[i - j] if i >= j else 0.0 for j in range(8)] for i in range(8)])
+    np.testing.assert_allclose(np.linalg.inv(root @ root), np.tril(np.ones((8, 8))), atol=1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0])
+def test_gaussian_answers_cost_at_least_their_exact_epsilon(mu: float) -> None:
+    assert newest._epsilon(mu**2, 0, 0.0, 1e-5) >= gauss_epsilon(mu, 1e-5)
+
+
+@pytest.mark.parametrize("draws", [10, 1000])
+def test_sketches_cost_at_least_their_exact_delta(draws: int) -> None:
+    v = 1 - 0.02
+    epsilon = newest._epsilon(0.0, draws, 0.02, 1e-5)
+    for a, b in ((1.0, v), (v, 1.0)):  # the loss is above epsilon where the sum of squares is beyond `edge`
+        edge = (epsilon - draws / 2 * math.log(b / a)) / ((1 / b - 1 / a) / 2)
+        tail = chi2.sf if b < a else chi2.cdf
+        assert tail(edge / a, draws) - math.exp(epsilon) * tail(edge / b, draws) <= 1e-5
+
+
+def test_both_find_least_squares_without_noise() -> None:
+    split = _split()
+    exact = np.linalg.lstsq(split.X, split.y, rcond=None)[0]
+    correlated = newest.bisr(split, 1e4, 1e-6, 2.0, rate=1.0, clip=9.0, schedule=(2, 100), band=4)
+    sketched = newest.sketched(split, 1e3, 1e-6, rounds=10, sketch=100, share=0.5, ridge=0.0)
+    np.testing.assert_allclose(correlated, exact, atol=0.02)
+    np.testing.assert_allclose(sketched, exact, atol=0.02)
