@@ -397,7 +397,7 @@ def test_a_row_has_the_same_coordinates_in_every_block(monkeypatch: pytest.Monke
             monkeypatch.setattr(weighted_sums, "slices", lambda *_, blocks=blocks: blocks)
             data.cache.clear()
             sums.append(data.total(work))
-        np.testing.assert_array_equal(*sums)
+        np.testing.assert_array_equal(sums[0], sums[1])
 
 
 @pytest.mark.parametrize(
