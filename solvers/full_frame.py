@@ -33,10 +33,10 @@ class FullFrame:
         """The matrix B, (d, coordinates), with <u(x), w> = <(x, 1), B w>."""
         return np.vstack((self.matrix.T, self.offset))
 
-    def equals(self, other: "FullFrame") -> bool:
+    def equals(self, frame: "FullFrame") -> bool:
         """Return whether both frames have the same numbers."""
         return (
-            np.array_equal(self.matrix, other.matrix)
-            and np.array_equal(self.offset, other.offset)
-            and np.array_equal(self.has_weight, other.has_weight)
+            np.array_equal(self.matrix, frame.matrix)
+            and np.array_equal(self.offset, frame.offset)
+            and np.array_equal(self.has_weight, frame.has_weight)
         )
