@@ -220,7 +220,7 @@ Passing = Annotated[Visit, Depends(passing)]
 async def stewards(visit: Visiting) -> None:
     """Raise `ApiError` forbidden unless the visitor is a steward."""
     if visit.principal is None or visit.principal.role != "steward":
-        raise ApiError("forbidden")
+        raise ApiError("forbidden", "Only stewards can use this page.")
 
 
 STEWARDS_ONLY = (Depends(stewards),)
