@@ -74,6 +74,7 @@ _TEMPLATES.globals |= {
     "badges": words.BADGES,
     "options": words.OPTIONS,
     "labels": words.LABELS,
+    "comparisons": words.COMPARISONS,
     "session_rules": words.SESSION_RULES,
     "entry_kinds": words.ENTRIES,
 }

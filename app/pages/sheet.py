@@ -44,7 +44,11 @@ _ONLY_FOR_TABLE1 = {"by", "where"}
 _ONLY_FOR_INFERENCE = {"family", "reference", "level"}
 _NEVER_FOR_INFERENCE = {"loss", "method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
 _CHANGES: Mapping[str, dict[str, Any]] = {
-    "by": {"required": True},
+    "by": {
+        "required": True,
+        "hint": "One or two category columns. Each combination of their categories is a group.",
+    },
+    "positive": {"hint": "The category whose probability the model predicts."},
     "columns": {"hint": "If none is checked, all columns that suit the statistic are used."},
     "features": {"hint": "Columns to predict from. If none is checked, all other columns are used."},
     "family": {
@@ -59,7 +63,7 @@ _CHANGES: Mapping[str, dict[str, Any]] = {
 }
 _FACTOR_COLUMN = re.compile(r"terms\.\d+\.factors\.\d+\.column")
 _OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
-_SEVERAL = "With `in`, several of them with commas between."
+_SEVERAL = "For one of several, write commas between them."
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -209,7 +213,7 @@ def _with_values(field: Field, dataset: Mapping[str, Any], values: Mapping[str, 
     groups = []
     for group in field.parts:
         parts = {part.label: part for part in group.parts}
-        column, comparison, value = parts["column"], parts["op"], parts["value"]
+        column, comparison, value = parts["column"], replace(parts["op"], hint=""), parts["value"]
         chosen = columns.get(column.value, {})
         categories = tuple(chosen.get("categories", ()))
         if 0 < len(categories) <= MAX_OPTIONS:

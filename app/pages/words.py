@@ -27,6 +27,16 @@ OPTIONS = {
 """Texts of options whose names do not explain them, and of a flag that is set."""
 LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison", "repeats": "Runs of each candidate"}
 """Labels of fields of a job's form that differ from their names."""
+COMPARISONS = {
+    "==": "is",
+    "!=": "is not",
+    "<": "is below",
+    "<=": "is at most",
+    ">": "is above",
+    ">=": "is at least",
+    "in": "is one of",
+}
+"""Comparisons of a condition."""
 EVENTS = {
     "GaussianDpEvent": "Gaussian noise",
     "LaplaceDpEvent": "Laplace noise",

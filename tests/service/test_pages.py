@@ -517,6 +517,7 @@ def test_a_share_beyond_the_whole_is_refused_with_an_example(shared: Service) ->
 def test_a_page_of_an_unknown_dataset_leads_to_the_list(shared: Service) -> None:
     page = visit(shared, STEWARD, "/pages/datasets/ds_unknown")
     assert page.status_code == 404
+    assert "<h1>Not found</h1>" in page.text
     assert "Choose one from the list of datasets." in page.text
     assert "GET" not in page.text
     assert '<a href="/pages">Go to the datasets</a>' in page.text
@@ -639,6 +640,8 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     fields = visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data=form).text
     [value] = re.findall(r'<select [^>]*name="where.0.value".*?</select>', fields, re.DOTALL)
     assert re.findall('<option value="([^"]+)"', value) == ["low", "high"]
+    [comparison] = re.findall(r'<select [^>]*name="where.0.op".*?</select>', fields, re.DOTALL)
+    assert re.findall(">(is.*)</option>", comparison) == ["is", "is not", "is one of"]
     form |= {"where.0.op": "in", "where.0.value:low": "on", "where.0.value:high": "on"}
     response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
     job = shared.finished(response.headers["Location"].rpartition("/")[2])
@@ -685,6 +688,9 @@ def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None
     assert number - empty == {"positive"}
     assert {"family", "level"} == table - number
     assert {"method.name", "regularizer.name", "slope_limit"} <= number - table
+    chosen = visit(shared, STEWARD, place, "POST", data={"target": "income", "method.name": "dp_gd"}).text
+    assert "<code>docs/methods/dp_gd.md</code>" in chosen
+    assert '<p data-hint id="method-step-hint">eta, in (0, 1/L].' in chosen
     assert any(name.startswith("loss") for name in number - table)
 
 
