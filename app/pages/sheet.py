@@ -16,6 +16,7 @@ from app.pages.forms import MAX_OPTIONS, Field, document, missing, read_number, 
 from app.pages.frame import Visit
 from app.wire import MOST_CONDITIONS
 from purse.wire.problems import Violation
+from purse.wire.statistics import RESULTS
 
 Kind = Literal["model", "tuning", "statistic", "evaluation"]
 MAX_HISTOGRAMS = 20  # jobs of one form
@@ -62,7 +63,7 @@ _CHANGES: Mapping[str, dict[str, Any]] = {
     },
 }
 _FACTOR_COLUMN = re.compile(r"terms\.\d+\.factors\.\d+\.column")
-_OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
+_OF_NUMBERS = frozenset(name for name, result in RESULTS.items() if result.is_of_numbers)
 _SEVERAL = "For one of several, write commas between them."
 _TABLES = Field(
     "counts_of_several_columns",
