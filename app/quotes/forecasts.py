@@ -11,7 +11,7 @@ from accounting.records.events import Opened
 from accounting.records.ledger import advance
 from app.calculation.forecasts import TEST_ROWS, Forecasted, Scored
 from app.calculation.pool import Pool, accepted
-from app.calculation.questions import Answer, Forecast, answer
+from app.calculation.questions import Answer, ForecastScores, answer
 from app.datasets import twins
 from app.datasets.service import opened
 from app.datasets.store import DatasetRow
@@ -96,20 +96,20 @@ def read_sample(file: Path, spec: DatasetSpec) -> Sample:
 
 def _read(
     database: Database, settings: Settings, principal: Principal, body: ForecastRequest
-) -> tuple[Forecast, TwinSource, str]:
+) -> tuple[ForecastScores, TwinSource, str]:
     requested = service.read(database, settings, principal, body.job)
     with database.read() as connection:
         twin, source = twins.of(connection, requested.dataset, body.source, "body.source")
     return _question(requested, twin, body), source, requested.dataset.id
 
 
-def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Forecast:
+def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> ForecastScores:
     assert isinstance(requested.design, Design)
     if body.inference:
         raise invalid_field(
             "body.inference", "must be false: a forecast is about accuracy; a quote states the widths of intervals"
         )
-    return Forecast(
+    return ForecastScores(
         price=requested.question,
         design=requested.design,
         twin=twin,
@@ -121,7 +121,7 @@ def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Fore
 
 
 def _forecast_of(
-    question: Forecast, answer: Answer, body: ForecastRequest, source: TwinSource, dataset_id: str | None = None
+    question: ForecastScores, answer: Answer, body: ForecastRequest, source: TwinSource, dataset_id: str | None = None
 ) -> AccuracyForecast:
     """Return the answer with its spreads and the statements that it rests on."""
     numbers = accepted(answer, Forecasted)
@@ -157,7 +157,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median, low=low, high=high)
 
 
-def _rests_on(question: Forecast, answer: Forecasted, source: TwinSource) -> list[str]:
+def _rests_on(question: ForecastScores, answer: Forecasted, source: TwinSource) -> list[str]:
     problem = question.price.problem
     statements = [_BASES[source]]
     if source != "sample":
