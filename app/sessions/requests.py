@@ -15,6 +15,7 @@ from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.identity.store import Principal
+from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.quotes.requests import privacy_of
 from app.wire import JobPrivacy
@@ -168,5 +169,4 @@ def refuse(dataset: DatasetRow) -> None:
         raise ApiError("dataset_deleted")
     if dataset.is_damaged:
         raise ApiError("dataset_damaged")
-    if dataset.state.frozen:
-        raise ApiError("dataset_frozen")
+    ledger.refuse_frozen(dataset.state)
