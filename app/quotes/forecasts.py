@@ -30,7 +30,7 @@ from app.sources.design import Design
 from app.sources.twins import Sample, Twin, declared
 from app.wire import ForecastRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, Wanted
+from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, Wanted, reaching
 from purse.wire.twins import TwinSource
 
 router = strict_router(prefix="/v1", tags=["jobs"])
@@ -126,6 +126,7 @@ def _forecast_of(
     """Return the answer with its spreads and the statements that it rests on."""
     numbers = accepted(answer, Forecasted)
     problem, is_class = question.price.problem, question.design.classes is not None
+    at = [_expected(scored) for scored in numbers.at]
     return AccuracyForecast(
         dataset=dataset_id,
         target=body.target,
@@ -138,28 +139,12 @@ def _forecast_of(
         test_rows=TEST_ROWS,
         runs=len(numbers.at[0].scores),
         twin=question.seed,
-        at=[_expected(scored) for scored in numbers.at],
+        at=at,
         constant=numbers.constant,
         optimum=numbers.optimum,
-        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, numbers.at)),
+        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, at)),
         rests_on=list(_rests_on(question, numbers, source)),
     )
-
-
-def reaching(score: float, at: Sequence[Scored]) -> float | None:
-    """Return the smallest epsilon whose median score reaches `score`, interpolated over log epsilon; else None.
-
-    The median scores are made monotone: the mean of their running maxima from below and running minima from above.
-    """
-    medians = np.array([np.median(scored.scores) for scored in at])
-    curve = (np.maximum.accumulate(medians) + np.minimum.accumulate(medians[::-1])[::-1]) / 2
-    if curve[-1] < score:
-        return None
-    k = int(np.searchsorted(curve, score))
-    if k == 0:
-        return at[0].epsilon
-    share = (score - curve[k - 1]) / (curve[k] - curve[k - 1])
-    return float(at[k - 1].epsilon * (at[k].epsilon / at[k - 1].epsilon) ** share)
 
 
 def _expected(scored: Scored) -> ExpectedScore:
