@@ -30,7 +30,6 @@ from accounting.records.events import (
     StewardEvent,
 )
 from accounting.records.ledger import LedgerState, advance
-from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.identity.store import is_called
 from app.ledger.allotments import add_spending
@@ -75,18 +74,6 @@ def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState:
     if document is None:
         raise LedgerInvalid(_NOT_OPEN)
     return LedgerState.from_json(json.loads(document))
-
-
-def refuse_frozen(state: LedgerState) -> None:
-    """Raise an `ApiError` dataset_frozen, which states the cause, if nothing may be charged or started."""
-    if not state.frozen:
-        return
-    cause = "A steward, or a charge above the budget, has frozen the dataset."
-    if state.rolled_back:
-        cause = "An older copy of the database was restored, so charges of this dataset may be lost."
-    elif state.is_exceeded:
-        cause = "Releases outside this service have cost more than the budget allowed."
-    raise ApiError("dataset_frozen", f"Nothing was charged. {cause} No job starts until a steward unfreezes the dataset.")
 
 
 def states(connection: sa.Connection) -> list[LedgerState | None]:

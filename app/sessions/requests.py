@@ -15,7 +15,6 @@ from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.identity.store import Principal
-from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.quotes.requests import privacy_of
 from app.wire import JobPrivacy
@@ -169,4 +168,4 @@ def refuse(dataset: DatasetRow) -> None:
         raise ApiError("dataset_deleted")
     if dataset.is_damaged:
         raise ApiError("dataset_damaged")
-    ledger.refuse_frozen(dataset.state)
+    datasets.refuse_frozen(dataset.state)
