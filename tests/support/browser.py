@@ -109,7 +109,7 @@ class Visitor:
         self.page.get_by_role("dialog").get_by_role("button").last.click()
 
     def check(self) -> None:
-        """Fail if axe finds a violation, a page is too wide, or bars are cut; on a desk in light colours, a phone in dark.
+        """Fail if axe finds a violation, a page is too wide, or bars are cut: on a desk in light, on a phone in dark.
 
         A phone sees the same elements in other sizes, but for the heads of tables, as a test of the styles checks. So
         axe runs only the rules about colours, sizes and tables there.
