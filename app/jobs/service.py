@@ -167,8 +167,7 @@ def _reserve(
     now = datasets.usable(connection, dataset.id, owner)
     if now.is_damaged:
         raise ApiError("dataset_damaged")
-    if now.state.frozen:
-        raise ApiError("dataset_frozen")
+    datasets.refuse_frozen(now.state)
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
     job_id = new_id("job")
     at = database.timestamp()

@@ -168,5 +168,4 @@ def refuse(dataset: DatasetRow) -> None:
         raise ApiError("dataset_deleted")
     if dataset.is_damaged:
         raise ApiError("dataset_damaged")
-    if dataset.state.frozen:
-        raise ApiError("dataset_frozen")
+    datasets.refuse_frozen(dataset.state)

@@ -179,8 +179,7 @@ def _with_steps(connection: sa.Connection, row: SessionRow, body: StepsRequest) 
     counts = [each["count"] for each in json.loads(row.plan)]
     if body.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
-    if ledger.load_state(connection, row.dataset_id).frozen:
-        raise ApiError("dataset_frozen")
+    datasets.refuse_frozen(ledger.load_state(connection, row.dataset_id))
     recorded[body.event] += body.steps
     if recorded[body.event] > counts[body.event]:
         raise ApiError("session_exhausted")
