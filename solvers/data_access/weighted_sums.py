@@ -191,7 +191,7 @@ def _margins(u: Matrix, w: Vector) -> Vector:
 def _row_sums(values: Matrix) -> Vector:
     """Return the sum of each row, column after column.
 
-    NumPy's own sum over an axis adds the numbers of a lone row in another order than those of many rows. Then a row's
-    bits would depend on how the rows are cut into blocks.
+    NumPy's own sum over the rows of a Fortran array adds the numbers of a lone row in another order than those of many
+    rows. Then a row's bits would depend on how the rows are cut into blocks.
     """
     return reduce(np.add, values.T)

@@ -400,6 +400,25 @@ def test_a_row_has_the_same_coordinates_in_every_block(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(sums[0], sums[1])
 
 
+@pytest.mark.parametrize("changed", ["matrix", "offset", "has_weight"])
+def test_coordinates_of_another_frame_are_computed_again(changed: str) -> None:
+    n, columns = 20, Columns((3, 1))
+    rng = np.random.default_rng(3)
+    X = np.column_stack((np.eye(3)[rng.integers(0, 3, n)], rng.uniform(-1, 1, n), np.ones(n)))
+    problem = problem_of(columns, True, n)
+    y = rng.uniform(-1, 1, n)
+    frame = FullFrame(rng.normal(size=(4, 4)), rng.normal(size=4), np.ones(4, bool))
+    values = {"matrix": frame.matrix + 1, "offset": frame.offset + 1, "has_weight": np.arange(4) > 0}
+    works = [
+        Scores(each, np.ones(4), LinearWeights(0.5, 0.4))
+        for each in (frame, replace(frame, **{changed: values[changed]}))
+    ]
+    data, fresh = (inputs.of_arrays(X, y, problem) for _ in range(2))
+    first, second = (data.total(work) for work in works)
+    np.testing.assert_array_equal(second, fresh.total(works[1]))
+    assert (first != second).any()
+
+
 @pytest.mark.parametrize(
     ("facts", "match"),
     [
