@@ -408,11 +408,12 @@ def test_coordinates_of_another_frame_are_computed_again(changed: str) -> None:
     problem = problem_of(columns, True, n)
     y = rng.uniform(-1, 1, n)
     frame = FullFrame(rng.normal(size=(4, 4)), rng.normal(size=4), np.ones(4, bool))
-    values = {"matrix": frame.matrix + 1, "offset": frame.offset + 1, "has_weight": np.arange(4) > 0}
-    works = [
-        Scores(each, np.ones(4), LinearWeights(0.5, 0.4))
-        for each in (frame, replace(frame, **{changed: values[changed]}))
-    ]
+    frames = {
+        "matrix": replace(frame, matrix=frame.matrix + 1),
+        "offset": replace(frame, offset=frame.offset + 1),
+        "has_weight": replace(frame, has_weight=np.arange(4) > 0),
+    }
+    works = [Scores(each, np.ones(4), LinearWeights(0.5, 0.4)) for each in (frame, frames[changed])]
     data, fresh = (inputs.of_arrays(X, y, problem) for _ in range(2))
     first, second = (data.total(work) for work in works)
     np.testing.assert_array_equal(second, fresh.total(works[1]))
