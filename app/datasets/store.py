@@ -117,20 +117,6 @@ def refuse_without_values(row: DatasetRow) -> None:
         raise ApiError("dataset_deleted")
 
 
-def refuse_frozen(state: LedgerState) -> None:
-    """Raise an `ApiError` dataset_frozen, which states the cause, if nothing may be charged or started."""
-    if not state.frozen:
-        return
-    cause = "A steward, or a charge above the budget, has frozen the dataset."
-    if state.rolled_back:
-        cause = "An older copy of the database was restored, so charges of this dataset may be lost."
-    elif state.is_exceeded:
-        cause = "Releases outside this service have cost more than the budget allowed."
-    raise ApiError(
-        "dataset_frozen", f"Nothing was charged. {cause} No job starts until a steward unfreezes the dataset."
-    )
-
-
 def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
     """Raise an `ApiError` dataset_damaged if a dataset's row differs from its registration in the ledger.
 
