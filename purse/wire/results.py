@@ -12,6 +12,7 @@ class StatisticResult(Wire):
     """The numbers of a statistic."""
 
     heading: ClassVar[str]  # the words before the columns in the title of its job
+    releases: ClassVar[str]  # the released numbers, for lists of statistics
     is_of_numbers: ClassVar[bool]  # whether it describes number columns only
 
     @abstractmethod

@@ -47,6 +47,7 @@ class CountsResult(StatisticResult):
     """Noisy number of rows in each cell. A count may be negative, and counts need not add up to the rows."""
 
     heading: ClassVar = "Counts of"
+    releases: ClassVar = "counts of rows, as a histogram or a cross table"
     is_of_numbers: ClassVar = False
 
     name: Literal["counts"]
@@ -100,6 +101,7 @@ class MeansResult(StatisticResult):
     """Means of number columns and shares of categories."""
 
     heading: ClassVar = "Means of"
+    releases: ClassVar = "means of numbers and shares of categories"
     is_of_numbers: ClassVar = False
 
     name: Literal["means"]
@@ -131,6 +133,7 @@ class QuantilesResult(StatisticResult):
     """Quantiles, to the resolution of the bins that rows were counted in."""
 
     heading: ClassVar = "Quantiles of"
+    releases: ClassVar = "quantiles of numbers"
     is_of_numbers: ClassVar = True
 
     name: Literal["quantiles"]
@@ -152,6 +155,7 @@ class CovarianceResult(StatisticResult):
     """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
 
     heading: ClassVar = "Covariances of"
+    releases: ClassVar = "covariances and correlations of numbers"
     is_of_numbers: ClassVar = True
 
     name: Literal["covariance"]

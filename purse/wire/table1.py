@@ -98,6 +98,7 @@ class Table1Result(StatisticResult):
     noise alone."""
 
     heading: ClassVar = "Groups by"
+    releases: ClassVar = "groups of rows side by side, with their differences (Table 1)"
     is_of_numbers: ClassVar = False
 
     name: Literal["table1"]
