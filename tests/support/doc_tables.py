@@ -48,9 +48,9 @@ def page(name: str) -> str:
     """Return the text of a page with the rows that follow from the code."""
     heading, make = _TABLES[name]
     head, _, remainder = (DOCS / name).read_text().partition(f"{heading}\n")
-    after = remainder.partition("\n\n")[2]
+    ending = remainder.partition("\n\n")[2]
     lines = [heading, f"|{' --- |' * (heading.count('|') - 1)}", *(f"| {' | '.join(row)} |" for row in make())]
-    text = "\n".join([f"{head}{lines[0]}", *lines[1:], *(["", after] if after else [""])])
+    text = "\n".join([f"{head}{lines[0]}", *lines[1:], *(["", ending] if ending else [""])])
     for part, union in _PARTS.items() if name == "jobs.md" else ():
         names = ", ".join(f"`{name_of(member)}`" for member in get_args(union))
         text = re.sub(rf"(?m)^\| `{part}` \| [^|]* \|", f"| `{part}` | {names} |", text)
