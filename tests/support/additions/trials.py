@@ -115,7 +115,7 @@ def test_trial_of_a_statistic(tmp_path: Path) -> None:
     assert "Spread of age" in page
     for shown in (page, release_output(released, None).text, released._repr_html_()):
         assert "squared distance" in shown
-    [[_, distance]] = released.tables()[0].rows
+    [distance] = released.tables()[0].estimates
     assert distance.high - distance.low == pytest.approx(width["width"], rel=0.01)
 
 
