@@ -45,7 +45,7 @@ class Wanted(Wire):
     """The requested score."""
     epsilon: float | None
     """Smallest epsilon at which the medians reach the score. The medians are made monotone and interpolated over log
-    epsilon. The smallest tried epsilon if that suffices. Null if none does."""
+    epsilon. If the smallest tried epsilon suffices, it is returned. Null if no tried epsilon suffices."""
 
 
 class AccuracyForecast(Tabular, Wire):
@@ -97,7 +97,8 @@ class AccuracyForecast(Tabular, Wire):
         yield Table(
             ("epsilon", self.score_name, *(["error (rmse)"] if has_errors else []), "method"),
             rows,
-            note="The ranges contain 80 % of the runs. Scores on your data differ: read what the noise costs.",
+            note="The ranges contain 80 % of the runs. Scores on your data differ. Compare each with the score without "
+            "noise.",
             look="bars",
             origin=self.constant,
         )
