@@ -113,8 +113,8 @@ def test_trial_of_a_statistic(tmp_path: Path) -> None:
         [width] = job["quote"]["interval_width"]
     assert "spread: the mean squared distance of numbers from their means" in form
     assert "Spread of age" in page
-    for shown in (page, release_output(released, None).text, released._repr_html_()):
-        assert "squared distance" in shown
+    for text in (page, release_output(released, None).text, released._repr_html_()):
+        assert "squared distance" in text
     [distance] = released.tables()[0].estimates
     assert distance.high - distance.low == pytest.approx(width["width"], rel=0.01)
 
