@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from purse import Model, layouts
+from purse import Model
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
 from purse.tables import Cell, Estimate, Span, Table, Tabular
@@ -241,7 +241,7 @@ def test_tables_for_people_have_typed_cells_and_a_look() -> None:
 
 
 def test_dates_are_marked_as_dates_in_the_tables_for_people() -> None:
-    [quantiles] = layouts.tables(_statistic(QUANTILES), {"age": "days"})
+    [quantiles] = _statistic(QUANTILES).lay_out({"age": "days"})
     assert quantiles.rows == [("age", 0.5, Estimate(1.0, 0.5, 1.5, "days"))]
 
 
@@ -255,7 +255,7 @@ def test_coefficients_with_intervals_are_estimates_beside_those_in_units() -> No
         target=AGE | {"name": "income", "upper": 100.0},
         intervals={"level": 0.95, "half_widths": [0.125], "intercept": 0.0625},
     )
-    [coefficients] = layouts.tables(Model.model_validate(document))
+    [coefficients] = Model.model_validate(document).tables()
     assert coefficients.rows == [
         ("age", Estimate(0.5, 0.375, 0.625), 1.0),
         ("intercept", Estimate(0.25, 0.1875, 0.3125), pytest.approx(37.5)),
