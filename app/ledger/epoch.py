@@ -49,7 +49,8 @@ _RESTORE = (
 )
 _FIND = (
     "Mount its disk, or name the right file in PURSE_EPOCH_FILE. If it is permanently lost, "
-    "`purse ledger accept-rollback --reason ...` records the loss in every ledger, freezes it, and lets the service start"
+    "`purse ledger accept-rollback --reason ...` records the loss in every ledger, freezes it, and lets the service "
+    "start"
 )
 
 
