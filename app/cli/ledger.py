@@ -241,7 +241,8 @@ def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
     settings = settings_of_home(home)
     with closing(open_database(settings)) as database:
         with database.read() as connection:
-            names = dict(connection.execute(sa.select(datasets.c.id, datasets.c.name)).tuples().all())
+            rows = connection.execute(sa.select(datasets.c.id, datasets.c.name)).all()
+            names = {row.id: row.name for row in rows}
         faults = audit.verify(database)
         is_whole = values.verify(database, settings.home)
         missing = audit.lacking(database, heads)
@@ -250,5 +251,5 @@ def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
         faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
     faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}
     faults |= {f"head {head}": "no ledger contains it: one was cut or rewritten" for head in missing}
-    rows = [(key, names.get(key, ""), "valid" if fault is None else fault) for key, fault in faults.items()]
-    return Output(faults, text.table(("dataset", "name", "ledger"), rows), exit_code=1 if any(faults.values()) else 0)
+    lines = [(key, names.get(key, ""), "valid" if fault is None else fault) for key, fault in faults.items()]
+    return Output(faults, text.table(("dataset", "name", "ledger"), lines), exit_code=1 if any(faults.values()) else 0)
