@@ -11,7 +11,6 @@ from purse.wire.budgets import BudgetStatus
 from purse.wire.evaluations import Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.forecasts import AccuracyForecast, Wanted, reaching
-from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 
 MAX_BARS: Final = 40
@@ -23,10 +22,6 @@ class Statistic(ReleasedStatistic):
     def plot(self, axes: Any | None = None) -> Any:
         """Draw the numbers of the first table as bars with their intervals. This needs the extra `plot`."""
         return _drawn(axes, self.tables()[0])
-
-
-class Profile(DatasetProfile):
-    """A released profile of a dataset; `columns` has its numbers."""
 
 
 class Evaluation(ReleasedEvaluation):

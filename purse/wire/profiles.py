@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from purse.tables import INTERVAL_STDS, Cell, Table, Tabular, estimate_of, spans
+from purse.text import loss
 from purse.wire.base import Identifier, Name, Wire
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.models import PrivacyStatement, ReleasedMoments
@@ -84,6 +85,9 @@ class DatasetProfile(Tabular, Wire):
     job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""
+
+    def __repr__(self) -> str:
+        return f"<profile of {self.dataset}: {loss(self.privacy.epsilon, self.privacy.delta)}; see .columns>"
 
     def lay_out(self) -> Iterator[Table]:
         """Yield a summary of all numbers, and the counts of each column."""

@@ -47,7 +47,7 @@ class CountsResult(StatisticResult):
     """Noisy number of rows in each cell. A count may be negative, and counts need not add up to the rows."""
 
     heading: ClassVar = "Counts of"
-    releases: ClassVar = "counts of rows, as a histogram or a cross table"
+    releases: ClassVar = "rows in each cell of a histogram or a cross table"
     is_of_numbers: ClassVar = False
 
     name: Literal["counts"]
@@ -133,7 +133,7 @@ class QuantilesResult(StatisticResult):
     """Quantiles, to the resolution of the bins that rows were counted in."""
 
     heading: ClassVar = "Quantiles of"
-    releases: ClassVar = "quantiles of numbers"
+    releases: ClassVar = "medians and other quantiles of numbers"
     is_of_numbers: ClassVar = True
 
     name: Literal["quantiles"]

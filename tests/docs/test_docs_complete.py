@@ -8,13 +8,11 @@ import pytest
 
 import solvers.methods.data
 from accounting.mechanisms import Mechanism
-from app.http.codes import CODES
 from app.http.routing import routes
 from app.main import ROUTERS
 from app.operations.readiness import REASONS
-from app.settings import Settings
 from solvers.methods import Method
-from tests.support.doc_tables import page
+from tests.support import doc_tables
 from tests.support.members import name_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,23 +25,6 @@ def _rows(page: str, columns: int) -> list[tuple[str, ...]]:
     return [row for row in cells if len(row) == columns and row[0].startswith("`")]
 
 
-def test_every_error_code_has_its_row_and_no_row_is_left_over() -> None:
-    expected = [(f"`{code}`", str(c.status), c.title, c.meaning) for code, c in CODES.items()]
-    assert sorted(_rows("errors.md", 4)) == sorted(expected)
-
-
-def test_every_setting_has_its_row_and_no_row_is_left_over() -> None:
-    expected = [
-        (
-            f"`PURSE_{name.upper()}`",
-            "" if field.default is None else f"`{field.default}`",
-            field.description,
-        )
-        for name, field in Settings.model_fields.items()
-    ]
-    assert _rows("settings.md", 3) == expected
-
-
 def test_every_route_has_its_row_and_no_row_is_left_over() -> None:
     expected = {f"`{method} {route.path}`" for route in routes(ROUTERS) for method in route.methods or ()}
     assert {row[0] for row in _rows("http.md", 4)} == expected, "docs/http.md needs a row for each route"
@@ -54,9 +35,9 @@ def test_every_reason_not_to_be_ready_has_its_row_and_no_row_is_left_over() -> N
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(REASONS)
 
 
-@pytest.mark.parametrize("name", ["addresses.md", "jobs.md"])
+@pytest.mark.parametrize("name", doc_tables.TABLES)
 def test_tables_follow_from_the_code(name: str) -> None:
-    assert (DOCS / name).read_text() == page(name), "run: python -m tests.support.doc_tables"
+    assert (DOCS / name).read_text() == doc_tables.page(name), "run: python -m tests.support.doc_tables"
 
 
 @pytest.mark.parametrize("method", get_args(Method), ids=lambda method: method.__name__)

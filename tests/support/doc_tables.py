@@ -6,9 +6,11 @@ from inspect import getdoc
 from pathlib import Path
 from typing import get_args
 
+from app.http.codes import CODES
 from app.http.routing import dependants, routes
 from app.pages.frame import stewards, visiting
 from app.pages.routers import PAGES
+from app.settings import Settings
 from purse.wire.statistics import RESULTS
 from solvers.domains import Domain
 from solvers.losses import Loss
@@ -32,6 +34,19 @@ def _addresses() -> Iterator[_Row]:
             yield f"`{method} {route.path}`", role, summary
 
 
+def _codes() -> Iterator[_Row]:
+    """Yield each error code, its status, title and meaning."""
+    for name, code in CODES.items():
+        yield f"`{name}`", str(code.status), code.title, code.meaning
+
+
+def _settings() -> Iterator[_Row]:
+    """Yield each environment variable, its default and its description."""
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default is None else f"`{field.default}`"
+        yield f"`PURSE_{name.upper()}`", default, field.description or ""
+
+
 def _statistics() -> Iterator[_Row]:
     """Yield each statistic and the numbers that it releases. A profile has a section of its own."""
     for kind in get_args(AnyStatistic):
@@ -39,8 +54,10 @@ def _statistics() -> Iterator[_Row]:
             yield f"`{name_of(kind)}`", RESULTS[name_of(kind)].releases
 
 
-_TABLES: Mapping[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
+TABLES: Mapping[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
     "addresses.md": ("| Page | Role | Purpose |", _addresses),
+    "errors.md": ("| code | status | title | meaning |", _codes),
+    "settings.md": ("| setting | default | meaning |", _settings),
     "jobs.md": ("| method | releases |", _statistics),
 }
 """The heading and the rows of a table by its page."""
@@ -48,7 +65,7 @@ _TABLES: Mapping[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
 
 def page(name: str) -> str:
     """Return the text of a page with the rows that follow from the code."""
-    heading, make = _TABLES[name]
+    heading, make = TABLES[name]
     head, _, remainder = (DOCS / name).read_text().partition(f"{heading}\n")
     ending = remainder.partition("\n\n")[2]
     lines = [heading, f"|{' --- |' * (heading.count('|') - 1)}", *(f"| {' | '.join(row)} |" for row in make())]
@@ -60,5 +77,5 @@ def page(name: str) -> str:
 
 
 if __name__ == "__main__":
-    for each in _TABLES:
+    for each in TABLES:
         (DOCS / each).write_text(page(each))

@@ -8,6 +8,7 @@ from purse import Model
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
 from purse.tables import Cell, Estimate, Span, Table, Tabular
+from purse.wire.profiles import DatasetProfile
 from tests.support.models import AGE, PRIVACY, model_document
 
 SEX = {"name": "sex", "type": "category", "categories": ["f", "<m>"]}
@@ -238,6 +239,18 @@ def test_tables_for_people_have_typed_cells_and_a_look() -> None:
     assert (curve.look, curve.rows[0][1]) == ("roc", Estimate(4.0, 3.0, 5.0))
     [_, residuals] = _evaluation(RESIDUALS).tables()
     assert residuals.rows == [(Span(-1.0, 0.0), 1), (Span(0.0, 1.0), 2)]
+
+
+def test_a_profile_has_a_summary_of_numbers_and_the_counts_of_each_column() -> None:
+    moments = {"center": [0.0], "variances": [0.1], "noise": [0.01]}
+    column = {"column": AGE, "counts": [1.0, 2.0], "counts_noise_std": 1.0, "edges": [0.0, 25.0, 50.0]}
+    columns = [column | {"mean": INTERVAL, "std": INTERVAL, "quantiles": [], "moments": moments}]
+    document = {"kind": "profile", "dataset": "ds_a", "columns": columns, "job": "job_a", "privacy": PRIVACY}
+    profile = DatasetProfile.model_validate(document)
+    summary, counts = profile.tables()
+    assert summary.rows == [("age", *[Estimate(1.0, 0.5, 1.5)] * 2, None, None, None)]
+    assert counts.rows == [(Span(0.0, 25.0), 1), (Span(25.0, 50.0), 2)]
+    assert "<caption>profile of ds_a: epsilon " in profile._repr_html_()
 
 
 def test_dates_are_marked_as_dates_in_the_tables_for_people() -> None:
