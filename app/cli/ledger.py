@@ -251,5 +251,8 @@ def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
         faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
     faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}
     faults |= {f"head {head}": "no ledger contains it: one was cut or rewritten" for head in missing}
-    lines = [(key, names.get(key, ""), "valid" if fault is None else fault) for key, fault in faults.items()]
-    return Output(faults, text.table(("dataset", "name", "ledger"), lines), exit_code=1 if any(faults.values()) else 0)
+    lines = []
+    for key, fault in faults.items():
+        found = "valid" if fault is None else f"{key}: {fault}" if key in names else fault
+        lines.append((names.get(key, key), found))
+    return Output(faults, text.table(("dataset", "ledger"), lines), exit_code=1 if any(faults.values()) else 0)
