@@ -82,8 +82,8 @@ def _train(analyst: Client, dataset: Dataset, method: str, tested: Sequence[Row]
     model = job.result()
     accuracy = data.accuracy(model, tested)
     print(f"  {job.id}: {job.state} in {time.monotonic() - began:.1f} s, {job.job.progress.total} private answers")
-    others = f"majority class: {100 * majority:.1f} %"
-    print(f"  test accuracy {100 * accuracy:.1f} % on the {len(tested):,} test rows ({others})")
+    baseline = f"majority class: {100 * majority:.1f} %"
+    print(f"  test accuracy {100 * accuracy:.1f} % on the {len(tested):,} test rows ({baseline})")
     recomputed = _check(job, model)
     privacy = model.privacy
     return {
