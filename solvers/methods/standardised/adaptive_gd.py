@@ -162,11 +162,13 @@ class AdaptiveGdRun(StandardisedRun):
 
         Means and variances are not requested. A block counts with its largest norm, 1.
         """
-        center, columns = np.zeros(problem.d - 1), moments.columns_of(problem)
+        center = np.zeros(problem.d - 1)
+        columns = moments.columns_of(problem)
         square = moments.floored_spread(oracle, problem, center) + sum(width > 1 for width in columns.widths)
         path = Path(problem, uncentered(problem, square))
         limit = CLASSES.narrow_limit(problem, self.slope_limit) * problem.loss.slope_bound
-        step, sigma = CLASSES.step(problem), self._sigma(oracle, problem, limit)
+        step = CLASSES.step(problem)
+        sigma = self._sigma(oracle, problem, limit)
         intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         ridge = CLASSES.small_ridge * math.sqrt(problem.unit.slots) * sigma
         penalties = np.append(np.full(problem.d - 1, ridge), intercept_ridge)
@@ -208,7 +210,8 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _l1_weight(self, problem: Problem, signal: float, sigma: float) -> L1Weight:
         """Return the weight of the l1 before any gradient has been learned from."""
-        mean, std = CLASSES.first_l1(signal) * sigma, CLASSES.l1_std(problem) * sigma
+        mean = CLASSES.first_l1(signal) * sigma
+        std = CLASSES.l1_std(problem) * sigma
         return L1Weight(mean, std, answer_std=math.sqrt(self.steps) * sigma)
 
     def _run_numbers(self, oracle: Standardised, problem: Problem) -> Vector:
