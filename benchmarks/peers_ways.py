@@ -41,8 +41,8 @@ FIXED_BATCHES = ((1, 50), (5, 20), (20, 20), (20, 100), (100, 20))  # batches in
 BANDS = (1, 2, 8, 64)  # 1 is independent noise
 STRATEGY_BANDS = (1, 2, 5, 20)  # of BandMF; each divides the numbers of batches, and 1 is DP-SGD
 ROUNDS, SKETCHES, SHARES, RIDGES = (1, 2, 3, 5, 10, 20), (3, 10, 30), (0.1, 0.3, 0.5, 0.7, 0.9), (0.0, 1.0)
-LEVELS, FIRST_PAIRS, MORE_PAIRS = (4, 8, 16, 32), ("none", "target", "tree"), (0, 3, 10, 30, 100)
-MOMENT_RIDGES, INTERVALS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1), (1.0, 2.0, 3.0, 4.0, 6.0, 10.0)
+LEVELS, FIRST_PAIRS, MORE_PAIRS = (2, 4, 8, 16, 32), ("none", "target", "tree"), (0, 3, 10, 30, 100)
+MOMENT_RIDGES, INTERVALS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0, 10.0)
 FAR_BEHIND = 1.5  # a setting whose first run is above this multiple of the best mean has no second run
 FINALISTS, FINAL_RUNS = 3, 3  # the best settings, and the number of their further runs
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)  # diffprivlib's l2
@@ -136,17 +136,7 @@ def newest_ways(split: Split, problem: Problem, risk: Risk) -> Iterator[tuple[st
         yield f"BISR tuned, {relation}", partial(_tuned, correlated, lists, risk, initial)
     tables = cache(partial(Tables.of, split))
     for relation, change in (("replace-one", 2), ("add/remove", 1)):
-
-        def from_pairs(setting: Setting, epsilon: float, change: int = change) -> tuple[Vector, float]:
-            rest = {name: value for name, value in setting.items() if name != "levels"}
-            rows = tables(setting["levels"])
-            return _timed(lambda epsilon: from_marginals(rows, epsilon, DELTA, change, **rest))(epsilon)
-
-        pairs: Lists = {"levels": LEVELS, "first": FIRST_PAIRS, "more": MORE_PAIRS, "ridge": MOMENT_RIDGES}
-        simple = {"levels": 8, "first": "target", "more": 0, "ridge": 1e-3}
-        if problem.loss.takes == "class":
-            pairs, simple = {**pairs, "interval": INTERVALS}, {**simple, "interval": 3.0}
-        yield f"noisy marginals tuned, {relation}", partial(_tuned, from_pairs, pairs, risk, simple)
+        yield f"noisy marginals tuned, {relation}", partial(_tuned_marginals, tables, problem, risk, change)
     if problem.loss.takes != "class":
 
         def mixed(setting: Setting, epsilon: float) -> tuple[Vector, float]:
@@ -238,6 +228,26 @@ def _tuned_bandmf(
         return _timed(lambda epsilon: banded(split, epsilon, DELTA, REPLACE_ONE, strategy, **rest))(epsilon)
 
     return _tuned(run, lists, risk, start, epsilon, given)
+
+
+def _tuned_marginals(
+    tables: Callable[[int], Tables], problem: Problem, risk: Risk, change: int, epsilon: float, given: Setting | None
+) -> Prepared:
+    """Choose the settings from two starts, few pairs and many, by the mean training risk of further runs."""
+    lists: Lists = {"ridge": MOMENT_RIDGES, "levels": LEVELS, "more": MORE_PAIRS, "first": FIRST_PAIRS}
+    few: Setting = {"ridge": 1e-2, "levels": 8, "more": 0, "first": "target"}
+    many: Setting = {"ridge": 1e-2, "levels": 8, "more": 100, "first": "tree"}
+    if problem.loss.takes == "class":
+        lists = {"interval": INTERVALS} | lists
+        few, many = {"interval": 3.0} | few, {"interval": 3.0} | many
+
+    def run(setting: Setting, epsilon: float) -> tuple[Vector, float]:
+        rest = {name: value for name, value in setting.items() if name != "levels"}
+        rows = tables(setting["levels"])
+        return _timed(lambda epsilon: from_marginals(rows, epsilon, DELTA, change, **rest))(epsilon)
+
+    found = [_tuned(run, lists, risk, start, epsilon, given) for start in (few, many)]
+    return found[0] if given else min(found, key=lambda way: np.mean([risk(way.fit(epsilon)[0]) for _ in range(8)]))
 
 
 def _tuned(
