@@ -52,7 +52,9 @@ class Tables:
         coded = np.c_[split.X, split.y]
         features = zip(split.columns.starts, split.columns.widths, strict=True)
         parts = [np.array([d - 1]), *(np.arange(start, start + width) for start, width in features), np.array([d])]
-        blocks, values, starts = [], [], []
+        blocks: list[Vector] = []
+        values: list[Vector] = []
+        starts: list[int] = []
         for part in parts:
             starts.append(sum(block.shape[1] for block in blocks))
             if len(part) > 1:
@@ -165,8 +167,8 @@ def _logistic_scale(interval: float) -> float:
     The polynomial interpolates at the Chebyshev nodes of [-interval, interval].
     """
     fit = np.polynomial.Chebyshev.interpolate(lambda x: np.logaddexp(0, -x), 2, [-interval, interval])
-    _, slope, curvature = fit.convert(kind=np.polynomial.Polynomial).coef
-    return float(-slope / (2 * curvature))
+    coefficients = np.asarray(fit.convert(kind=np.polynomial.Polynomial).coef, dtype=np.float64)
+    return float(-coefficients[1] / (2 * coefficients[2]))
 
 
 def _nonnegative(values: Vector, total: float) -> Vector:

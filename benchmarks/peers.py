@@ -174,8 +174,8 @@ def _print(
     zero: tuple[float, float],
     optimum: float,
 ) -> None:
-    """Print mean excess, scores and CPU time of every method, then ours over the best peer and the floor."""
-    names = list(dict.fromkeys(way for way, _ in cells))
+    """Print mean excess, scores and CPU time of methods with all cells, then ours over the best peer and the floor."""
+    names = [way for way in dict.fromkeys(way for way, _ in cells) if all((way, e) in cells for e in EPSILONS)]
     for label, kind, at_zero, best in (
         ("excess risk", "excess", zero[0], 0.0),
         ("test accuracy or squared error", "score", zero[1], optimum),
@@ -208,7 +208,8 @@ def _print(
         if peers and ours in names:
             best_peers = {epsilon: min(means[name, epsilon] for name in peers) for epsilon in EPSILONS}
             _print_row(label, [f"{means[ours, epsilon] / best:.2f}" for epsilon, best in best_peers.items()])
-    _print_row("the noise limit", [f"{means['purse auto', epsilon] / floors[epsilon]:.2f}" for epsilon in EPSILONS])
+    if "purse auto" in names:
+        _print_row("the noise limit", [f"{means['purse auto', e] / floors[e]:.2f}" for e in EPSILONS])
 
 
 _print_row = partial(print_row, label_width=36, width=17)

@@ -219,7 +219,7 @@ def _tuned_bandmf(
 ) -> Prepared:
     """Choose the settings, from those of Opacus on, which are this method with one band."""
     lists: Lists = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES, "bands": STRATEGY_BANDS}
-    start = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)} | opacus(epsilon) | {"bands": 1}
+    start: Setting = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)} | opacus(epsilon) | {"bands": 1}
     start["schedule"] = tuple(start["schedule"])
 
     def run(setting: Setting, epsilon: float) -> tuple[Vector, float]:
