@@ -154,8 +154,8 @@ def test_marginals_are_tuned_from_many_pairs_too(monkeypatch: pytest.MonkeyPatch
     problem = Problem(Squared(), n=800, d=4, row_norm=2.0)
     tuned = peers_ways._tuned_marginals(lambda _: None, problem, lambda w: float(w[0]), 1, 1.0, None)  # type: ignore[arg-type, return-value]
     assert (tuned.setting["first"], tuned.setting["more"]) == ("tree", 100)
-    given = peers_ways._tuned_marginals(lambda _: None, problem, lambda w: float(w[0]), 1, 1.0, tuned.setting)  # type: ignore[arg-type, return-value]
-    assert given.setting == tuned.setting
+    again = peers_ways._tuned_marginals(lambda _: None, problem, lambda w: float(w[0]), 1, 1.0, tuned.setting)  # type: ignore[arg-type, return-value]
+    assert again.setting == tuned.setting
 
 
 def test_bandmf_is_tuned_from_the_settings_of_opacus(monkeypatch: pytest.MonkeyPatch) -> None:
