@@ -13,7 +13,7 @@ from purse.wire import jobs
 from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Omitted, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
-from purse.wire.statistics import Condition
+from purse.wire.table1 import Condition
 from purse.wire.terms import MAX_TERMS, Term
 from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
 from solvers.domains import Domain, Free
@@ -218,8 +218,8 @@ class CandidateRequest(Wire):
 class TuningRequest(AskedModel):
     """Train models in several ways, and release the one with the best private score.
 
-    Each candidate is tried `repeats` times. A secret fair coin decides whether a try counts, and the best counted try
-    is released. The cost is more than that of one try and less than that of all.
+    Each candidate is run `repeats` times. A secret fair coin decides for each run whether it counts. The best counted
+    run is released. The price is higher than that of one run and lower than that of all runs.
     """
 
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]

@@ -27,7 +27,8 @@ def serve(
     """Start the server.
 
     The first start creates a steward's token, prints it once, and stores it in PURSE_HOME/steward-token (mode 0600).
-    PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets another one. Stop the server with Ctrl-C or SIGTERM.
+    Set PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, to choose this token yourself. Stop the server with Ctrl-C or
+    SIGTERM.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def backup(
     settings = settings_of_home(home)
     copied = back_up(settings, target.absolute(), with_key)
     document = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
-    return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
+    return Output(document, notes=[f"{target} is a copy of {settings.home}. Number of datasets: {copied}"])
 
 
 def copy_database(

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from purse.tables import exact_date
+from purse.wire.statistics import RESULTS
 
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
 _MILLION, _BILLION = 1e6, 1e9
@@ -18,15 +19,18 @@ STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed
 BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
 """Variants of the badges of a job's states; the others have none."""
 OPTIONS = {
-    "counts": "counts: histogram or cross table",
-    "covariance": "covariance: covariances and correlations",
     "profile": "profile: all columns, readable by everybody with access",
     "inference": "a regression table, with standard errors",
-    "table1": "table1: groups side by side (Table 1)",
+    **{name: f"{name}: {result.releases}" for name, result in RESULTS.items()},
 }
 """Texts of options whose names do not explain them, and of a flag that is set."""
 LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison", "repeats": "Runs of each candidate"}
 """Labels of fields of a job's form that differ from their names."""
+_UNIT_LABELS = {
+    "unit.column": "Person column",
+    "unit.max_rows": "Rows used per person",
+    "unit.persons": "Number of persons",
+}
 COMPARISONS = {
     "==": "is",
     "!=": "is not",
@@ -150,6 +154,8 @@ def coded(text: str) -> Html:
 def place(where: str) -> str:
     """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
     path = _MEMBER.sub(lambda found: f"{_MEMBERS.get(found[1], found[1])} {int(found[2]) + 1}", _ROOT.sub("", where))
+    if path in _UNIT_LABELS:
+        return _UNIT_LABELS[path]
     text = path.replace(".", ", ").replace("_", " ") or "the form"
     return text[0].upper() + text[1:]
 

@@ -28,7 +28,7 @@ from purse.errors import DesignError
 from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.datasets import DatasetSpec
-from purse.wire.statistics import Condition
+from purse.wire.table1 import Condition
 from purse.wire.terms import Term
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded
@@ -337,5 +337,7 @@ def _positive(target: Column, request: "JobRequest | TuningRequest") -> int | No
     if count == 2:
         return 1
     if loss is not None and loss.takes == "class":
-        raise DesignError("positive", f"must be given: {loss.name} distinguishes two classes, softmax more")
+        raise DesignError(
+            "positive", f"must be given, because {loss.name} distinguishes two classes. Use softmax for more"
+        )
     return None
