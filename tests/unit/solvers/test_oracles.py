@@ -165,7 +165,7 @@ def accessed(
 class PureAndHiding(Laplace):
     """A pure mechanism whose cost relies on a secret. The product has no such mechanism."""
 
-    hides = True
+    source = None  # type: ignore[assignment]
 
 
 HIDING: list[Any] = [
@@ -373,7 +373,7 @@ def test_second_moments_clip_targets() -> None:
     assert target_moments == pytest.approx([0.125, 0.125])
 
 
-@pytest.mark.parametrize("member", ["hides", "needs_all_rows", "fits"])
+@pytest.mark.parametrize("member", ["source", "horizon", "needs_all_rows", "fits"])
 def test_a_mechanism_without_a_member_cannot_be_created(member: str) -> None:
     """Runs on partitions, releases and receipts use the mechanism's own members, so none may be missing."""
     members = {name: None for name in AbstractMechanism.__abstractmethods__ if name != member}
