@@ -212,6 +212,14 @@ def test_an_unknown_mechanism_is_refused(module: Module) -> None:
             assert ("unknown mechanism" in answer.get("says", "")) is not is_known
 
 
+def test_a_mechanism_without_a_rule_for_records_is_refused(browser: Browser) -> None:
+    """A new mechanism in the table would otherwise be accepted with any number of records."""
+    with in_page(browser, "receipt.js") as own:
+        assert checked(own, GOOD)["holds"]
+        own.evaluate("delete module.MECHANISMS.gaussian.fits")
+        assert checked(own, GOOD) is None
+
+
 def test_a_large_text_is_read_without_a_deep_stack(module: Module) -> None:
     """A string of millions of characters or escapes overflowed the stack of the browser's regular expressions."""
     for text in (json.dumps({"a": "x" * 9_000_000}), '{"a": "' + "\\n" * 3_000_000 + '"}'):

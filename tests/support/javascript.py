@@ -39,6 +39,10 @@ class Module:
         """Return the result of each call as `value`, or its error as `error` and `says`."""
         return json.loads(self._page.evaluate(_CALL_EACH, [self._path, json.dumps([function, calls])]))
 
+    def evaluate(self, script: str) -> None:
+        """Run a script that reads the module's exports as `module`."""
+        self._page.evaluate(f"async (path) => {{ const module = await import(path); {script} }}", self._path)
+
     def call(self, function: str, *args: Any) -> Any:
         """Return the result of one call; raise `Thrown` if it throws."""
         (result,) = self.answers(function, [args])

@@ -291,16 +291,17 @@ function effectiveSteps({ steps, contraction }) {
 
 // For each mechanism of a query:
 //   own            the checks of its own fields, besides those of all queries
-//   fits           whether it suits n records of up to k rows; true if it is left out
+//   fits           whether it suits n records of up to k rows
 //   event          the event of one use; left out if it is not recomputed here
 //   mu, epsilon    the cost of one use, if it is Gaussian or pure; neighbors are k bounds apart
+const anyRecords = () => true;
 const gaussian = (z) => ({ type: "GaussianDpEvent", noise_multiplier: z });
 const sampled = (rate, event) => ({ type: "PoissonSampledDpEvent", sampling_probability: rate, event });
 const best = (runs, event) => ({ type: "SelectionDpEvent", runs, event });
-const pure = (event) => ({ own: {}, epsilon: (q, k) => k / q.noise_multiplier, event });
+const pure = (event) => ({ own: {}, fits: anyRecords, epsilon: (q, k) => k / q.noise_multiplier, event });
 const [RATE, SLOTS, ROWS] = [between(1e-9, 1), whole(1, 100_000), whole(1, 1e10)];
 const FORM = matches(/^(independent|ordered)$/);
-const perturbed = { own: { curvature_ratio: between(1e-12, 1e6) } };
+const perturbed = { own: { curvature_ratio: between(1e-12, 1e6) }, fits: anyRecords };
 const withBatch = { own: { batch: ROWS, rows: ROWS }, fits: (q, n) => q.batch <= q.rows && q.rows <= n };
 const isEach = (names) => (each) => checked(each, { name: matches(names) }, "one answer");
 const PARTS = { parts: SLOTS, each: isEach(/^(gaussian|laplace)$/) };
@@ -308,12 +309,18 @@ const isResampled = (each) =>
   each?.name === "parallel"
     ? checked(each, { name: NAME, parts: SLOTS, each: isEach(/^laplace$/) }, "one answer")
     : isEach(/^laplace$/)(each);
-const MECHANISMS = {
-  gaussian: { own: {}, mu: (q, k) => k / q.noise_multiplier, event: (q) => gaussian(q.noise_multiplier) },
+export const MECHANISMS = {
+  gaussian: {
+    own: {},
+    fits: anyRecords,
+    mu: (q, k) => k / q.noise_multiplier,
+    event: (q) => gaussian(q.noise_multiplier),
+  },
   laplace: pure((q) => ({ type: "LaplaceDpEvent", noise_multiplier: q.noise_multiplier })),
   exponential: pure((q) => ({ type: "ExponentialMechanismDpEvent", epsilon: 2 / q.noise_multiplier })),
   last_iterate: {
     own: { steps: whole(1, 1e6), contraction: between(0, 1) },
+    fits: anyRecords,
     mu: (q, k) => k / (q.noise_multiplier / Math.sqrt(effectiveSteps(q))),
     event: (q) => gaussian(q.noise_multiplier / Math.sqrt(effectiveSteps(q))),
   },
@@ -330,8 +337,12 @@ const MECHANISMS = {
     epsilon: (q, k) => MECHANISMS[q.each.name].epsilon?.(q, k),
     event: (q) => MECHANISMS[q.each.name].event(q),
   },
-  selection: { own: { runs: whole(2, 256) }, event: (q) => best(q.runs, gaussian(q.noise_multiplier)) },
-  random_iterate: { own: { steps: whole(2, 100_000) } },
+  selection: {
+    own: { runs: whole(2, 256) },
+    fits: anyRecords,
+    event: (q) => best(q.runs, gaussian(q.noise_multiplier)),
+  },
+  random_iterate: { own: { steps: whole(2, 100_000) }, fits: anyRecords },
   objective_perturbation: perturbed,
   row_objective_perturbation: { ...perturbed, fits: (q, n, k) => k === 1 },
   svrg_step: withBatch,
@@ -342,7 +353,7 @@ const MECHANISMS = {
   },
   resampled: {
     own: { rows: whole(2, 1e10), each: isResampled },
-    fits: (q, n) => q.rows === n && (q.each.name === "laplace" || q.each.parts <= n),
+    fits: (q, n, k) => q.rows === n && MECHANISMS[q.each.name].fits(q.each, n, k),
   },
 };
 const OF_A_QUERY = { name: NAME, count: whole(1, 1e9), mechanism: NAME, noise_multiplier: between(1e-3, 1e12) };
@@ -351,7 +362,7 @@ function query(stated, { rows, persons, unit = {} }) {
   if (!Object.hasOwn(MECHANISMS, stated?.mechanism)) refuse("a query has an unknown mechanism");
   const { own, fits } = MECHANISMS[stated.mechanism];
   checked(stated, { ...OF_A_QUERY, ...own }, "a query");
-  const isFit = !fits || fits(stated, rows ?? persons, unit.max_rows ?? 1);
+  const isFit = fits !== undefined && fits(stated, rows ?? persons, unit.max_rows ?? 1);
   return isFit ? stated : refuse("a query does not suit the number of records that the receipt states");
 }
 
