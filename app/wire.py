@@ -223,9 +223,9 @@ class TuningRequest(AskedModel):
     """
 
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]
-    """A public list. No part of it may depend on the data."""
+    """The candidates to compare. The list is public, so no part of it may depend on the data."""
     repeats: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 2
-    """Tries of each candidate. All candidates together have 2 to 256."""
+    """Number of runs of each candidate. All candidates together have 2 to 256 runs."""
     privacy: JobPrivacy
     """The requested guarantee for the whole tuning. Its delta must be above 0."""
     row_norm: AskedRowNorm = None

@@ -106,11 +106,11 @@ def sketched(
     ridge : multiple of s^2 that is added to the Hessian's estimate, which has s^2 already
     """
     random, d = np.random.default_rng(), split.X.shape[1]
-    whole = brentq(lambda log_mu2: _epsilon(math.exp(log_mu2), 0, 0.0, delta) - epsilon, -40.0, 10.0)
+    whole = brentq(lambda log_mu2: epsilon_of(math.exp(log_mu2), 0, 0.0, delta) - epsilon, -40.0, 10.0)
     mu2 = share * math.exp(whole)
 
     def total(log_ratio: float) -> float:
-        return _epsilon(mu2, rounds * sketch, 1 / (1 + math.exp(log_ratio)), delta) - epsilon
+        return epsilon_of(mu2, rounds * sketch, 1 / (1 + math.exp(log_ratio)), delta) - epsilon
 
     variance = split.row_norm**2 * math.exp(brentq(total, -20.0, 60.0))
     second = split.X.T @ split.X
@@ -125,7 +125,7 @@ def sketched(
     return w
 
 
-def _epsilon(mu2: float, draws: int, p: float, delta: float) -> float:
+def epsilon_of(mu2: float, draws: int, p: float, delta: float) -> float:
     """Return the epsilon of a Gaussian answer with mu^2 and of draws of N(0, 1) against N(0, 1 - p), both ways."""
     a, v = _ORDERS, 1 - p
     losses = []

@@ -1,6 +1,7 @@
 """Released statistics and evaluations, forecasts and budgets as a client returns them: with frames, HTML and plots."""
 
 import io
+from collections.abc import Sequence
 from typing import Any, Final
 
 from purse.extras import needing
@@ -10,7 +11,7 @@ from purse.tables import Table, Tabular
 from purse.wire.budgets import BudgetStatus
 from purse.wire.evaluations import Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.files import PLAIN, Dialect
-from purse.wire.forecasts import AccuracyForecast
+from purse.wire.forecasts import AccuracyForecast, Wanted, reaching
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 
@@ -90,6 +91,21 @@ class Evaluation(Tabular, ReleasedEvaluation):
 
 class Forecast(Tabular, AccuracyForecast):
     """A forecast; `at` has the expected scores."""
+
+    @classmethod
+    def joined(cls, parts: Sequence["Forecast"]) -> "Forecast":
+        """Return one forecast from forecasts of the same job at other epsilons, which are in increasing order."""
+        first = parts[0]
+        at = [scored for part in parts for scored in part.at]
+        goal = first.wanted and Wanted(score=first.wanted.score, epsilon=reaching(first.wanted.score, at))
+        changes = {
+            "at": at,
+            "wanted": goal,
+            "runs": min(part.runs for part in parts),
+            "twin_records": min(part.twin_records for part in parts),
+            "rests_on": list(dict.fromkeys(sentence for part in parts for sentence in part.rests_on)),
+        }
+        return first.model_copy(update=changes)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{each.score.median:.3g} at epsilon {each.epsilon:g}" for each in self.at)

@@ -36,6 +36,7 @@ _MESSAGES: Final = {
     "string_too_long": "must have at most {max_length} characters",
     "json_invalid": "must be valid JSON",
 }
+_FRACTION: Final = "must be between 0 and 1, such as 0.5 for one half"  # every number up to 1 is a share of a whole
 _SUBJECT: Final = re.compile(r"^\w+ should ")  # how pydantic's other messages begin
 _PATTERNS: Final = {
     r"^[^\x00-\x1f\x7f]+$": "must not contain control characters such as tabs and line ends",
@@ -64,6 +65,8 @@ def plain_message(error: Mapping[str, Any]) -> str:
     """
     kind = str(error["type"])
     context = error.get("ctx", {})
+    if kind == "less_than_equal" and context["le"] == 1:
+        return _FRACTION
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], f"must match the pattern {context['pattern']}")
     if kind in _MESSAGES:

@@ -108,7 +108,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class ForecastScores:
     """A request for the scores of runs on a public twin, at each epsilon.
 
     Parameters
@@ -137,7 +137,7 @@ class Refused:
     kind: Literal["refused"] = "refused"
 
 
-Question = Price | Recompute | Calibrate | Forecast | PricePlan | PriceRefund
+Question = Price | Recompute | Calibrate | ForecastScores | PricePlan | PriceRefund
 Answer = CalculatedPrice | Recomputed | Calibrated | Forecasted | PricedPlan | PricedRefund | Refused
 
 QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
@@ -149,7 +149,7 @@ def answer(question: Question) -> Answer:
     match question:
         case Price():
             return _answered(question.rule, lambda: _price(question))
-        case Forecast():
+        case ForecastScores():
             return _answered(question.price.rule, lambda: _forecast(question))
         case Recompute():
             return _recompute(question)
@@ -183,7 +183,7 @@ def _price(question: Price) -> Answer:
     return CalculatedPrice(planned, cost, seconds)
 
 
-def _forecast(question: Forecast) -> Answer:
+def _forecast(question: ForecastScores) -> Answer:
     """Return the scores of runs of the real method on rows of the twin."""
     planned, price = {}, question.price
     for epsilon in question.epsilons:

@@ -46,17 +46,19 @@ def serve(
 
     settings = settings_of(home, host, port)
     logs.install(settings.log_level, settings.log_format)
-    url = f"http://{settings.host}:{settings.port}"
+    url, logs_json = f"http://{settings.host}:{settings.port}", settings.log_format == "json"
+    notes = () if logs_json else (f"serving {settings.home} on {url}",)
     try:
         _check_port(settings.host, settings.port)
         check_free(settings, alone=False)
-        Output({"url": url, "home": str(settings.home)}, notes=[f"serving {settings.home} on {url}"]).write(json)
+        Output({"url": url, "home": str(settings.home)}, notes=notes).write(json)
         with redirect_stdout(sys.stderr if json else sys.stdout):
             main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
     except (Refusal, StartRefused) as refused:
-        if settings.log_format == "json":
-            logging.getLogger("purse.main").critical("start_refused: %s", refused)
-        raise
+        if not logs_json:
+            raise
+        logging.getLogger("purse.main").critical("start_refused: %s", refused)
+        Output({"code": "failed", "status": None, "detail": str(refused), "remaining": None}, exit_code=1).write(json)
 
 
 def migrate(home: Home = None) -> Output:

@@ -98,7 +98,7 @@ def readable(row: sa.Row[Any]) -> DatasetRow:
 
 def absent() -> ApiError:
     """Return the error of a dataset that does not exist, or is not granted."""
-    return ApiError("not_found", "You can see no dataset with this id or name. List datasets with GET /v1/datasets.")
+    return ApiError("not_found", "You can see no dataset with this id or name. Choose one from the list of datasets.")
 
 
 def usable(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:

@@ -1,9 +1,11 @@
 """Receipts and ledgers, which the visitor's own browser verifies."""
 
 import json
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
+from fastapi.responses import StreamingResponse
 
 from app.http.work import in_turn
 from app.pages.frame import Visit, Visiting, page_router
@@ -67,16 +69,22 @@ async def entries(visit: Visiting, dataset_id: Identifier, cursor: Cursor = "0")
 
 @router.get("/datasets/{dataset_id}/ledger/file")
 async def file(visit: Visiting, dataset_id: Identifier) -> Response:
-    """Return all entries as a file of JSON lines, which `purse ledger verify` accepts."""
-    lines: list[bytes] = []
-    cursor: str | None = "0"
-    while cursor is not None:
-        path = f"/v1/datasets/{dataset_id}/ledger"
-        entries_page = await visit.api.get(path, cursor=cursor, limit=_ENTRIES_PER_REQUEST)
-        lines.append(await in_turn(_lines, entries_page["items"]))
-        cursor = entries_page["next"]
+    """Return all entries as a file of JSON lines, which `purse ledger verify` accepts. It is sent part by part."""
+    first = await _oldest_entries(visit, dataset_id, "0")  # before the response begins, so that an error is a page
     headers = {"Content-Disposition": f'attachment; filename="{dataset_id}.ledger.jsonl"'}
-    return Response(b"".join(lines), media_type="application/jsonl", headers=headers)
+    return StreamingResponse(_file(visit, dataset_id, first), media_type="application/jsonl", headers=headers)
+
+
+async def _file(visit: Visit, dataset_id: str, entries_page: dict[str, Any]) -> AsyncGenerator[bytes]:
+    """Yield the lines of this page of entries and of all later ones; only one page is in memory."""
+    yield await in_turn(_lines, entries_page["items"])
+    while (cursor := entries_page["next"]) is not None:
+        entries_page = await _oldest_entries(visit, dataset_id, cursor)
+        yield await in_turn(_lines, entries_page["items"])
+
+
+async def _oldest_entries(visit: Visit, dataset_id: str, cursor: str) -> Any:
+    return await visit.api.get(f"/v1/datasets/{dataset_id}/ledger", cursor=cursor, limit=_ENTRIES_PER_REQUEST)
 
 
 def _lines(items: list[dict[str, Any]]) -> bytes:

@@ -20,6 +20,7 @@ _MAX_DEPTH, _MAX_ITEMS = 6, 1000
 _TYPED_TAB = "\\t"  # a person cannot type a tab, because its key moves to the next field
 _OBJECT_DEFAULT = "If left out: "  # introduces a default that is an object in a schema's description
 _MEMBER = re.compile(r"^candidates\.\d+\.")  # a candidate has the defaults of a job
+_SYMBOL = re.compile(r"(?:eta|[a-z])(?:_\d)?(?:[,.]| >)")  # a letter of a paper, which keeps its case
 _WORDS_FOR_NULL = (("if null", "if left empty"), ("null means", "an empty field means"), ("If null", "If left empty"))
 
 
@@ -250,7 +251,7 @@ def _hint(description: str) -> str:
     hint = description.strip()
     for null, empty in _WORDS_FOR_NULL:
         hint = hint.replace(null, empty)
-    return hint[:1].upper() + hint[1:]
+    return hint if _SYMBOL.match(hint) else hint[:1].upper() + hint[1:]
 
 
 def _const(node: Schema) -> str:

@@ -74,6 +74,7 @@ _TEMPLATES.globals |= {
     "badges": words.BADGES,
     "options": words.OPTIONS,
     "labels": words.LABELS,
+    "comparisons": words.COMPARISONS,
     "session_rules": words.SESSION_RULES,
     "entry_kinds": words.ENTRIES,
 }
@@ -220,7 +221,7 @@ Passing = Annotated[Visit, Depends(passing)]
 async def stewards(visit: Visiting) -> None:
     """Raise `ApiError` forbidden unless the visitor is a steward."""
     if visit.principal is None or visit.principal.role != "steward":
-        raise ApiError("forbidden")
+        raise ApiError("forbidden", "Only stewards can use this page.")
 
 
 STEWARDS_ONLY = (Depends(stewards),)

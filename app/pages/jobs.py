@@ -100,7 +100,9 @@ async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | 
 
 @router.get("/jobs/{job_id}")
 async def show(visit: Visiting, job_id: Identifier) -> Response:
-    """Return one job: its state, its price and its release."""
+    """Return one job: its state, its price and its release. An auditor sees its receipt, and not its release."""
+    if visit.principal is not None and visit.principal.role == "auditor":
+        return visit.go(f"/jobs/{job_id}/receipt")
     return await visit.page("job.html", **await _context(visit, job_id))
 
 

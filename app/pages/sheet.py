@@ -12,10 +12,11 @@ from app.http.errors import ApiError
 from app.http.work import in_turn
 from app.pages import words
 from app.pages.api import part as path_part
-from app.pages.forms import Field, document, missing, read_number, with_defaults
+from app.pages.forms import MAX_OPTIONS, Field, document, missing, read_number, with_defaults
 from app.pages.frame import Visit
 from app.wire import MOST_CONDITIONS
 from purse.wire.problems import Violation
+from purse.wire.statistics import RESULTS
 
 Kind = Literal["model", "tuning", "statistic", "evaluation"]
 MAX_HISTOGRAMS = 20  # jobs of one form
@@ -44,7 +45,11 @@ _ONLY_FOR_TABLE1 = {"by", "where"}
 _ONLY_FOR_INFERENCE = {"family", "reference", "level"}
 _NEVER_FOR_INFERENCE = {"loss", "method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
 _CHANGES: Mapping[str, dict[str, Any]] = {
-    "by": {"required": True},
+    "by": {
+        "required": True,
+        "hint": "One or two category columns. Each combination of their categories is a group.",
+    },
+    "positive": {"hint": "The category whose probability the model predicts."},
     "columns": {"hint": "If none is checked, all columns that suit the statistic are used."},
     "features": {"hint": "Columns to predict from. If none is checked, all other columns are used."},
     "family": {
@@ -58,12 +63,8 @@ _CHANGES: Mapping[str, dict[str, Any]] = {
     },
 }
 _FACTOR_COLUMN = re.compile(r"terms\.\d+\.factors\.\d+\.column")
-_OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
-_HINTS = {
-    f"where.{index}.value": "A number in the declared range, a date such as 2020-01-31, or a category. With `in`, "
-    "several of them with commas between."
-    for index in range(MOST_CONDITIONS)
-}
+_OF_NUMBERS = frozenset(name for name, result in RESULTS.items() if result.is_of_numbers)
+_SEVERAL = "For one of several, write commas between them."
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -122,12 +123,13 @@ class Sheet:
         without |= {"columns"} if statistic == "profile" else set()
         fields = forms.fields(_SCHEMAS[kind], values, options, without)
         fields = [replace(each, **_CHANGES.get(each.name, {})) for each in fields]
+        fields = [_with_values(each, dataset, values) if each.name == "where" else each for each in fields]
         is_counts = statistic == "counts"
         return cls(
             visit,
             dataset,
             kind,
-            with_defaults(fields, _defaults(dataset, options.get("positive", ())), _HINTS),
+            with_defaults(fields, _defaults(dataset, options.get("positive", ()))),
             forms.fields("ForecastRequest", values, {}, job_schema),
             replace(_TABLES, value=values.get(_TABLES.name, "")) if is_counts and len(names) > 1 else None,
         )
@@ -139,9 +141,9 @@ class Sheet:
         request = subject | document(self.fields)
         groups = [group for field in self.fields if field.name == "where" for group in field.parts]
         for group, condition in zip(groups, request.get("where", ()), strict=True):
-            [text] = [part.value for part in group.parts if part.label == "value"]
-            if text:
-                condition["value"] = self._condition_value(condition, text)
+            [typed] = [part.value if part.kind == "text" else "" for part in group.parts if part.label == "value"]
+            if typed:
+                condition["value"] = self._condition_value(condition, typed)
         if request.get("method", {}).get("name") in _OF_NUMBERS:
             request.setdefault("columns", _names_of_type(self.dataset, "number"))
         return request
@@ -204,6 +206,28 @@ class Sheet:
             key=key or str(uuid.uuid4()),
             **context,
         )
+
+
+def _with_values(field: Field, dataset: Mapping[str, Any], values: Mapping[str, str]) -> Field:
+    """Return the list of conditions. The value of a category column is a choice among its declared categories."""
+    columns = {column["name"]: column for column in dataset["columns"]}
+    groups = []
+    for group in field.parts:
+        parts = {part.label: part for part in group.parts}
+        column, comparison, value = parts["column"], replace(parts["op"], hint=""), parts["value"]
+        chosen = columns.get(column.value, {})
+        categories = tuple(chosen.get("categories", ()))
+        if 0 < len(categories) <= MAX_OPTIONS:
+            comparison = replace(comparison, options=("==", "!=", "in"))
+            value = replace(value, kind="choice", options=categories, hint="A declared category.")
+            if comparison.value == "in":
+                checked = "\n".join(each for each in categories if f"{value.name}:{each}" in values)
+                value = replace(value, kind="choices", value=checked, default="none", hint="Declared categories.")
+        else:
+            allowed = f"A value from {words.bounds(chosen)}." if "lower" in chosen else "A value of the column."
+            value = replace(value, kind="text", hint=f"{allowed} {_SEVERAL}")
+        groups.append(replace(group, parts=(column, comparison, value)))
+    return replace(field, parts=tuple(groups))
 
 
 def _names_of_type(dataset: Mapping[str, Any], column_type: str) -> list[str]:

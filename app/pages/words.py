@@ -25,8 +25,18 @@ OPTIONS = {
     "table1": "table1: groups side by side (Table 1)",
 }
 """Texts of options whose names do not explain them, and of a flag that is set."""
-LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison"}
+LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison", "repeats": "Runs of each candidate"}
 """Labels of fields of a job's form that differ from their names."""
+COMPARISONS = {
+    "==": "is",
+    "!=": "is not",
+    "<": "is below",
+    "<=": "is at most",
+    ">": "is above",
+    ">=": "is at least",
+    "in": "is one of",
+}
+"""Comparisons of a condition."""
 EVENTS = {
     "GaussianDpEvent": "Gaussian noise",
     "LaplaceDpEvent": "Laplace noise",

@@ -11,7 +11,7 @@ from accounting.records.events import Opened
 from accounting.records.ledger import advance
 from app.calculation.forecasts import TEST_ROWS, Forecasted, Scored
 from app.calculation.pool import Pool, accepted
-from app.calculation.questions import Answer, Forecast, answer
+from app.calculation.questions import Answer, ForecastScores, answer
 from app.datasets import twins
 from app.datasets.service import opened
 from app.datasets.store import DatasetRow
@@ -30,7 +30,7 @@ from app.sources.design import Design
 from app.sources.twins import Sample, Twin, declared
 from app.wire import ForecastRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, Wanted
+from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, Wanted, reaching
 from purse.wire.twins import TwinSource
 
 router = strict_router(prefix="/v1", tags=["jobs"])
@@ -96,20 +96,20 @@ def read_sample(file: Path, spec: DatasetSpec) -> Sample:
 
 def _read(
     database: Database, settings: Settings, principal: Principal, body: ForecastRequest
-) -> tuple[Forecast, TwinSource, str]:
+) -> tuple[ForecastScores, TwinSource, str]:
     requested = service.read(database, settings, principal, body.job)
     with database.read() as connection:
         twin, source = twins.of(connection, requested.dataset, body.source, "body.source")
     return _question(requested, twin, body), source, requested.dataset.id
 
 
-def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Forecast:
+def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> ForecastScores:
     assert isinstance(requested.design, Design)
     if body.inference:
         raise invalid_field(
             "body.inference", "must be false: a forecast is about accuracy; a quote states the widths of intervals"
         )
-    return Forecast(
+    return ForecastScores(
         price=requested.question,
         design=requested.design,
         twin=twin,
@@ -121,11 +121,12 @@ def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Fore
 
 
 def _forecast_of(
-    question: Forecast, answer: Answer, body: ForecastRequest, source: TwinSource, dataset_id: str | None = None
+    question: ForecastScores, answer: Answer, body: ForecastRequest, source: TwinSource, dataset_id: str | None = None
 ) -> AccuracyForecast:
     """Return the answer with its spreads and the statements that it rests on."""
     numbers = accepted(answer, Forecasted)
     problem, is_class = question.price.problem, question.design.classes is not None
+    at = [_expected(scored) for scored in numbers.at]
     return AccuracyForecast(
         dataset=dataset_id,
         target=body.target,
@@ -138,28 +139,12 @@ def _forecast_of(
         test_rows=TEST_ROWS,
         runs=len(numbers.at[0].scores),
         twin=question.seed,
-        at=[_expected(scored) for scored in numbers.at],
+        at=at,
         constant=numbers.constant,
         optimum=numbers.optimum,
-        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, numbers.at)),
+        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, at)),
         rests_on=list(_rests_on(question, numbers, source)),
     )
-
-
-def reaching(score: float, at: Sequence[Scored]) -> float | None:
-    """Return the smallest epsilon whose median score reaches `score`, interpolated over log epsilon; else None.
-
-    The median scores are made monotone: the mean of their running maxima from below and running minima from above.
-    """
-    medians = np.array([np.median(scored.scores) for scored in at])
-    curve = (np.maximum.accumulate(medians) + np.minimum.accumulate(medians[::-1])[::-1]) / 2
-    if curve[-1] < score:
-        return None
-    k = int(np.searchsorted(curve, score))
-    if k == 0:
-        return at[0].epsilon
-    share = (score - curve[k - 1]) / (curve[k] - curve[k - 1])
-    return float(at[k - 1].epsilon * (at[k].epsilon / at[k - 1].epsilon) ** share)
 
 
 def _expected(scored: Scored) -> ExpectedScore:
@@ -172,7 +157,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median, low=low, high=high)
 
 
-def _rests_on(question: Forecast, answer: Forecasted, source: TwinSource) -> list[str]:
+def _rests_on(question: ForecastScores, answer: Forecasted, source: TwinSource) -> list[str]:
     problem = question.price.problem
     statements = [_BASES[source]]
     if source != "sample":

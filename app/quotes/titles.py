@@ -4,14 +4,8 @@ from collections.abc import Sequence
 
 from app.sources.design import Design, StatisticDesign
 from app.wire import JobRequest, Requested, StatisticRequest, TuningRequest
+from purse.wire.statistics import RESULTS
 
-_STATISTICS = {
-    "counts": "Counts of",
-    "means": "Means of",
-    "quantiles": "Quantiles of",
-    "covariance": "Covariances of",
-    "table1": "Groups by",
-}
 _MOST_COLUMNS = 3  # that a title names
 
 
@@ -19,8 +13,8 @@ def title(request: Requested, design: Design | StatisticDesign) -> str:
     """Return the title of a job, such as `Model of income` or `Counts of age and sex`."""
     if isinstance(request, StatisticRequest):
         columns = request.by or request.columns
-        kind = _STATISTICS.get(request.method.name)
-        return f"{kind} {_listed(columns)}" if kind else request.method.name.capitalize()
+        result = RESULTS.get(request.method.name)
+        return f"{result.heading} {_listed(columns)}" if result else request.method.name.capitalize()
     assert isinstance(design, Design)
     target = design.target.name
     if isinstance(request, TuningRequest):

@@ -30,11 +30,13 @@ from purse.client.requests import (
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.client.sessions import AsyncSessions
 from purse.client.statistics import AsyncStatistics
+from purse.errors import ProblemError
 from purse.model import Model
 from purse.receipts import Receipt
 from purse.results import Forecast
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
+from purse.wire.forecasts import EPSILONS
 from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, VerificationReport
@@ -126,6 +128,8 @@ class AsyncClient:
     ) -> Forecast:
         """Return the expected accuracy at each epsilon, from many runs of the job on a public twin. Reads no data.
 
+        If all epsilons together exceed the work limit of one request, each epsilon gets a request of its own.
+
         Parameters
         ----------
         epsilons : the epsilons to try; six from 0.1 to 4 if None
@@ -133,6 +137,16 @@ class AsyncClient:
         """
         privacy = without_none(epsilons=None if epsilons is None else list(epsilons), delta=delta)
         request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        try:
+            return await self._forecast(request)
+        except ProblemError as error:
+            each = sorted(set(EPSILONS if epsilons is None else epsilons))
+            if error.code != "out_of_range" or error.violations or len(each) < 2:
+                raise
+        parts = [await self._forecast(request | {"privacy": privacy | {"epsilons": [epsilon]}}) for epsilon in each]
+        return Forecast.joined(parts)
+
+    async def _forecast(self, request: object) -> Forecast:
         call = post(api_path("forecasts"), request, Forecast, repeatable=True)
         return await self._sender.send(replace(call, timeout=_FORECAST_SECONDS))
 

@@ -71,10 +71,7 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
     def _declared(self, y: Any) -> NDArray[Any]:  # noqa: ARG002, used by a class of the tests
         """Return the declared classes."""
         if self.classes is None:
-            raise ValueError(
-                "classes must be declared from general knowledge, because the labels that occur reveal rows. Pass "
-                "classes=['no', 'yes'], say"
-            )
+            raise declared.missing(self, "classes", "classes=['no', 'yes']")
         return in_order(self.classes)
 
     def __sklearn_tags__(self) -> Any:

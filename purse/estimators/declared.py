@@ -40,6 +40,23 @@ def number(name: str, bounds: Any) -> NumberColumn:
         raise ValueError(f"the bounds of {name} must be two numbers (lower, upper), lower below upper") from None
 
 
+def missing(estimator: Any, name: str, example: str) -> ValueError:
+    """Return the error of an estimator whose target is not declared; it also names columns that are not declared.
+
+    Parameters
+    ----------
+    name : parameter that declares the target
+    example : that parameter with a value
+    """
+    columns_too = estimator.bounds is None and not estimator.categories
+    names = f"{name}, and bounds or categories of the columns," if columns_too else name
+    examples = ("bounds={'age': (0, 120)}", "categories={'sex': ['f', 'm']}", example) if columns_too else (example,)
+    return ValueError(
+        f"{names} must be declared from general knowledge, because the values in the data reveal rows. For example: "
+        f"{type(estimator).__name__}({', '.join(examples)})"
+    )
+
+
 def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column, ...]:
     """Return the declaration of each column, in order, with the rules that a new dataset of the service follows.
 
@@ -59,7 +76,8 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
     if bounds is None and len(blocks) < len(names):
         raise ValueError(
             "bounds must be declared from general knowledge, because the data's own range reveals rows. Pass (lower, "
-            "upper) or a pair for each column. If the columns are scaled already, use bounds=(-1, 1)"
+            "upper) or a pair for each column, such as bounds={'age': (0, 120)}. Columns of text need categories "
+            "instead, such as categories={'sex': ['f', 'm']}. If the columns are scaled already, use bounds=(-1, 1)"
         )
     if bounds is None or isinstance(bounds, Mapping):
         ranges = _by_column("bounds", bounds or {}, names)

@@ -67,10 +67,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
 
     def _bounded(self) -> NumberColumn:
         if self.target_bounds is None:
-            raise ValueError(
-                "target_bounds must be declared from general knowledge, because the range of y reveals rows. Pass "
-                "target_bounds=(lower, upper)"
-            )
+            raise declared.missing(self, "target_bounds", "target_bounds=(0, 100)")
         return declared.number("the target", self.target_bounds)
 
     def __sklearn_tags__(self) -> Any:

@@ -1,5 +1,7 @@
 """Forecasts of accuracy against epsilon, from runs on a public twin. No data is read."""
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Literal
 
 from purse.wire.base import Identifier, Name, Wire
@@ -76,3 +78,24 @@ class AccuracyForecast(Wire):
     """The smallest epsilon for the target score, if requested."""
     rests_on: list[str]
     """Assumptions of the forecast, in sentences."""
+
+
+def reaching(score: float, at: Sequence[ExpectedScore]) -> float | None:
+    """Return the smallest epsilon whose median score reaches `score`, interpolated over log epsilon; else None.
+
+    The median scores are made monotone: the mean of their running maxima from below and running minima from above.
+
+    Parameters
+    ----------
+    at : scores in increasing order of epsilon
+    """
+    medians = [each.score.median for each in at]
+    highest, lowest = accumulate(medians, max), [*accumulate(reversed(medians), min)]
+    curve = [(high + low) / 2 for high, low in zip(highest, reversed(lowest), strict=True)]
+    k = next((index for index, value in enumerate(curve) if value >= score), None)
+    if k is None:
+        return None
+    if k == 0:
+        return at[0].epsilon
+    share = (score - curve[k - 1]) / (curve[k] - curve[k - 1])
+    return float(at[k - 1].epsilon * (at[k].epsilon / at[k - 1].epsilon) ** share)

@@ -8,7 +8,7 @@ INTERCEPT = "intercept"
 PARAMETER = (
     "Estimates are of a weighted regression on the columns as declared, with numbers clamped to their bounds. If the "
     "model is right, the weights do not change its coefficients. Otherwise they are the best fit to the weighted "
-    "population. Each interval covers its coefficient with the probability `level`, over sampling and privacy noise. "
+    "population. Each interval covers its coefficient with the stated confidence, over sampling and privacy noise. "
     "It covers one coefficient alone, because intervals and p-values are not corrected for several tests."
 )
 

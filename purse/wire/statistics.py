@@ -1,6 +1,8 @@
 """A released statistic: noisy numbers about declared columns, with intervals."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -12,6 +14,13 @@ from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval, QuantileEstimate
 
 
+class StatisticResult(Wire):
+    """The numbers of a statistic."""
+
+    heading: ClassVar[str]  # the words before the columns in the title of its job
+    is_of_numbers: ClassVar[bool]  # whether it describes number columns only
+
+
 class Axis(Wire):
     """A column of a table of counts."""
 
@@ -21,8 +30,11 @@ class Axis(Wire):
     """Ends of a number's bins, one more than bins, in its unit."""
 
 
-class CountsResult(Wire):
+class CountsResult(StatisticResult):
     """Noisy number of rows in each cell. A count may be negative, and counts need not add up to the rows."""
+
+    heading: ClassVar = "Counts of"
+    is_of_numbers: ClassVar = False
 
     name: Literal["counts"]
     """Kind of the statistic."""
@@ -53,8 +65,11 @@ class CategoryShares(Wire):
     """Shares of the rows, from 0 to 1. The last one is the share of other."""
 
 
-class MeansResult(Wire):
+class MeansResult(StatisticResult):
     """Means of number columns and shares of categories."""
+
+    heading: ClassVar = "Means of"
+    is_of_numbers: ClassVar = False
 
     name: Literal["means"]
     """Kind of the statistic."""
@@ -72,8 +87,11 @@ class ColumnQuantiles(Wire):
     """The quantiles, in the order of the requested shares."""
 
 
-class QuantilesResult(Wire):
+class QuantilesResult(StatisticResult):
     """Quantiles, to the resolution of the bins that rows were counted in."""
+
+    heading: ClassVar = "Quantiles of"
+    is_of_numbers: ClassVar = True
 
     name: Literal["quantiles"]
     """Kind of the statistic."""
@@ -81,8 +99,11 @@ class QuantilesResult(Wire):
     """The quantiles of each column, in the requested order."""
 
 
-class CovarianceResult(Wire):
+class CovarianceResult(StatisticResult):
     """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
+
+    heading: ClassVar = "Covariances of"
+    is_of_numbers: ClassVar = True
 
     name: Literal["covariance"]
     """Kind of the statistic."""
@@ -174,9 +195,12 @@ class Comparison(Wire):
     """The value of the second group minus that of the first."""
 
 
-class Table1Result(Wire):
+class Table1Result(StatisticResult):
     """Groups of rows, counted and described. Intervals of means, shares and differences cover noise and sampling, and
     noise alone."""
+
+    heading: ClassVar = "Groups by"
+    is_of_numbers: ClassVar = False
 
     name: Literal["table1"]
     """Kind of the statistic."""
@@ -202,6 +226,11 @@ class Table1Result(Wire):
 Result = Annotated[
     CountsResult | MeansResult | QuantilesResult | CovarianceResult | Table1Result, Field(discriminator="name")
 ]
+
+RESULTS: Mapping[str, type[StatisticResult]] = MappingProxyType(
+    {get_args(kind.model_fields["name"].annotation)[0]: kind for kind in get_args(get_args(Result)[0])}
+)
+"""Classes of results by the name of the statistic."""
 
 
 class ReleasedStatistic(Wire):

@@ -480,6 +480,22 @@ def test_a_statistic_is_shown_with_the_size_of_its_noise(visitor: Visitor, datas
     visitor.check()
 
 
+def test_the_value_of_a_condition_is_chosen_among_the_declared_categories(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}/new?kind=statistic")
+    page.get_by_label("Method").select_option("table1")
+    page.get_by_role("button", name="Add a condition").click()
+    condition = page.get_by_role("group", name="Condition 1")
+    condition.get_by_label("Column").select_option("income")
+    condition.get_by_label("Comparison").select_option("is not")
+    condition.get_by_label("Value").select_option("low")
+    condition.get_by_label("Comparison").select_option("is one of")
+    condition.get_by_label("high").check()
+    condition.get_by_label("Column").select_option("age")
+    expect(condition.get_by_text("A value from 0 to 100.")).to_be_visible()
+    visitor.check()
+
+
 def test_the_best_of_several_models_is_bought_at_one_price(visitor: Visitor, dataset: str) -> None:
     """The number of runs is shown before the charge and stated in the receipt, which the browser checks."""
     page = visitor.page

@@ -53,9 +53,9 @@ PROOF = "The statement, its preconditions and the proof of a real addition stand
 ROUTE = """
 
 @router.get("/{dataset_id}/width", summary="Count a dataset's columns", responses=responses("not_found"))
-def width(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) -> int:
+def width(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) -> dict[str, int]:
     \"\"\"Return the number of declared columns.\"\"\"
-    return len(service.get(database, dataset_id, principal).columns)
+    return {"columns": len(service.get(database, dataset_id, principal).columns)}
 """
 COMMAND = '''def columns(file: File) -> Output:
     """Show the column names of a CSV file.
@@ -82,7 +82,8 @@ async def colophon(visit: Visiting) -> Response:
 """
 NAME = "GET /v1/datasets/{dataset_id}/width"
 EXPENSIVE, READS = "tests/heavy/dearest.py", "    jobs, wide = facts.jobs, facts.wide\n    return {\n"
-TABLE_OF_TWO, TABLE_OF_THREE = "\n| --- | --- |\n", "\n| --- | --- | --- |\n"
+TABLE_OF_THREE = "\n| --- | --- | --- |\n"
+TABLE_OF_FOUR = "\n| --- | --- | --- | --- |\n"
 PARTITIONS = "| `output_perturbation` | yes |"
 CASES, FIRST_CASE = "solvers/audit/cases.py", '    "dp_gd": Case('
 ADDITIONS = {
@@ -176,14 +177,14 @@ ADDITIONS = {
         files={},
         lines=(("app/datasets/routes.py", "", ROUTE),),
         remaining_lines=(
-            line_after("docs/http.md", TABLE_OF_THREE, f"| `{NAME}` | any role | number of columns |\n"),
-            line_after("docs/commands.md", TABLE_OF_TWO, f"| `{NAME}` | `purse datasets` |\n"),
+            line_after("docs/http.md", TABLE_OF_FOUR, f"| `{NAME}` | any role | Count columns. | `purse datasets` |\n"),
+            line_after("tests/support/examples.py", 'for path in ("", ', '"/width", '),
             line_after(EXPENSIVE, READS, f'        {tuple(NAME.split())}: _get(f"/v1/datasets/{{wide}}/width"),\n'),
         ),
         asking=frozenset(
             {
+                "test_every_body_and_every_answer_has_an_example_that_fits_its_schema",
                 "test_every_route_has_its_row_and_no_row_is_left_over",
-                "test_every_route_has_a_row_with_a_command",
                 "test_every_route_that_an_analyst_may_call_has_its_dearest_request",
                 "test_every_route_is_public_by_name_or_has_a_rule",
                 "test_rule_is_in_the_routes_own_dependencies",
@@ -220,16 +221,20 @@ ADDITIONS = {
         ),
     ),
 }
+# Files that a contributor writes by hand. Generated files, such as app/openapi/examples.json, are not among them.
+FILES = {"loss": 3, "mechanism": 3, "method": 7, "statistic": 6, "route": 4, "command": 3, "page": 4}
 SUITES = (
     "test_trials",
     *("unit/solvers/test_losses", "unit/solvers/test_kernels", "privacy/test_audit_cases"),
     "unit/solvers/test_relation",
     *("docs/test_docs_complete", "docs/test_commands_page", "docs/test_partitions"),
     *("service/test_identity", "service/test_grants", "service/test_pages", "service/test_attack"),
+    "service/test_examples",
 )
 SELECTED = (
     "trial or LogCosh or log_cosh or coin or OneStep or one_step or spread or width or columns or colophon or "
     "every_route or every_name or every_method_has_a_case or every_method_is_tried or every_page_has or "
+    "every_body or "
     "code_says_the_same"
 )
 RUN = """
@@ -245,27 +250,34 @@ class Outcomes:
         if report.when == "call" or report.failed:
             getattr(self, report.outcome).append(report.nodeid.partition("::")[2])
 
-selected, suites, remaining_lines = json.loads(sys.argv[1])
-outcomes = []
-for is_last in (False, True):
-    outcomes.append(Outcomes())
-    pytest.main(["-q", "-p", "no:cacheprovider", "-k", selected, "--tb=short", *suites], [outcomes[-1]])
-    for module in [name for name in sys.modules if name.partition(".")[0] == "tests" or "solvers.audit" in name]:
-        del sys.modules[module]
-    for path, text, replacement in [] if is_last else remaining_lines:
-        file = Path(path)
-        content = file.read_text() if file.exists() else ""
-        file.write_text(content.replace(text, replacement, 1) if text else content + replacement)
-Path("outcomes.json").write_text(json.dumps([vars(each) for each in outcomes]))
+selected, *suites = sys.argv[1:]
+outcomes = Outcomes()
+pytest.main(["-q", "-p", "no:cacheprovider", "-k", selected, "--tb=short", *suites], [outcomes])
+Path("outcomes.json").write_text(json.dumps(vars(outcomes)))
 """
 
 
 def write(folder: Path, line: Line) -> None:
     path, text, replacement = line
     file = folder / path
-    content = file.read_text()
+    content = file.read_text() if file.exists() else ""
     assert text in content, line
     file.write_text(content.replace(text, replacement, 1) if text else content + replacement)
+
+
+def python(copy: Path, *arguments: str) -> str:
+    """Run Python in the copy, and return what it printed."""
+    run = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=copy,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 @pytest.fixture(scope="module")
@@ -282,19 +294,15 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[s
             shutil.copy(SOURCES / source, copy / path)
         for line in addition.lines:
             write(copy, line)
-    remaining_lines = [line for addition in ADDITIONS.values() for line in addition.remaining_lines]
-    run = subprocess.run(
-        [sys.executable, "-c", RUN, json.dumps([SELECTED, [f"tests/{name}.py" for name in SUITES], remaining_lines])],
-        cwd=copy,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * PATIENCE,
-    )
-    assert run.returncode == 0, run.stderr
-    without, complete = json.loads((copy / "outcomes.json").read_text())
-    return without, complete, run.stdout
+    suites = [f"tests/{name}.py" for name in SUITES]
+    printed = python(copy, "-c", RUN, SELECTED, *suites)
+    without = json.loads((copy / "outcomes.json").read_text())
+    for addition in ADDITIONS.values():
+        for line in addition.remaining_lines:
+            write(copy, line)
+    python(copy, "-m", "tests.support.examples")
+    printed += python(copy, "-c", RUN, SELECTED, *suites)
+    return without, json.loads((copy / "outcomes.json").read_text()), printed
 
 
 def names(tests: list[str]) -> set[str]:
@@ -314,6 +322,13 @@ def test_an_addition_of_each_kind_passes_the_tests_of_all_members(outcomes: Any,
     assert complete["failed"] == [], printed
     assert kind == "route" or f"test_trial_of_a_{kind}" in complete["passed"]
     assert ADDITIONS[kind].asking <= names(complete["passed"])
+
+
+@pytest.mark.parametrize("kind", ADDITIONS)
+def test_an_addition_has_few_files(kind: str) -> None:
+    addition = ADDITIONS[kind]
+    lines = (*addition.lines, *addition.remaining_lines)
+    assert len({*addition.files, *(file for file, _, _ in lines)}) == FILES[kind]
 
 
 @pytest.mark.slow

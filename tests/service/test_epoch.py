@@ -604,7 +604,9 @@ def test_the_command_accepts_once_and_only_if_heads_are_missing(
     assert (code, "cut or rewritten" in out) == (1, True)
 
 
-def test_a_start_is_refused_with_a_sentence_and_no_stack_trace(world: World) -> None:
+@pytest.mark.parametrize("log_format", ["text", pytest.param("json", marks=pytest.mark.slow)])
+def test_a_start_is_refused_with_a_sentence_and_no_stack_trace(world: World, log_format: str) -> None:
+    """Issue 29, friction 44: with JSON logs, each line is JSON."""
     restore, (first, _) = _copied(world), _datasets(world)
     world.release(first)
     restore().database.close()
@@ -616,10 +618,15 @@ def test_a_start_is_refused_with_a_sentence_and_no_stack_trace(world: World) -> 
         check=False,
         timeout=PATIENCE,
         cwd=ROOT,
-        env=os.environ | {"PURSE_PORT": "0"},
+        env=os.environ | {"PURSE_PORT": "0", "PURSE_LOG_FORMAT": log_format},
     )
     assert run.returncode == 1
-    assert run.stderr.strip().splitlines()[-1].startswith("purse: the database is older than its published heads")
+    lines, sentence = run.stderr.strip().splitlines(), "the database is older than its published heads"
+    if log_format == "json":
+        assert json.loads(lines[-1])["message"].startswith(f"start_refused: {sentence}")
+        assert [json.loads(line)["level"] for line in lines].count("critical") == 1
+    else:
+        assert lines[-1].startswith(f"purse: {sentence}")
     assert "Traceback" not in run.stderr
 
 

@@ -16,7 +16,7 @@ from accounting.records.chain import Head, from_lines
 from accounting.records.offline import verify_ledger
 from app.http.errors import ApiError
 from app.http.routing import routes
-from app.pages import session
+from app.pages import audit, session
 from app.pages.releases import is_number
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
@@ -506,6 +506,23 @@ def test_a_refused_form_keeps_the_analysts_name(shared: Service) -> None:
         assert f'id="{field}" name="analyst" value="bop"' in page
 
 
+def test_a_share_beyond_the_whole_is_refused_with_an_example(shared: Service) -> None:
+    """Issue 29, friction 17: a percentage was refused in a library's words."""
+    place = f"/pages/datasets/{shared.dataset()}/people/allotments"
+    refused = visit(shared, STEWARD, place, "POST", data={"analyst": "the analyst", "share": "50"})
+    assert refused.status_code == 422
+    assert "<strong>Share</strong>: must be between 0 and 1, such as 0.5 for one half" in refused.text
+
+
+def test_a_page_of_an_unknown_dataset_leads_to_the_list(shared: Service) -> None:
+    page = visit(shared, STEWARD, "/pages/datasets/ds_unknown")
+    assert page.status_code == 404
+    assert "<h1>Not found</h1>" in page.text
+    assert "Choose one from the list of datasets." in page.text
+    assert "GET" not in page.text
+    assert '<a href="/pages">Go to the datasets</a>' in page.text
+
+
 def test_an_auditor_gets_links_to_receipts_only(shared: Service) -> None:
     response = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()})
     job = shared.finished(response.json()["id"])["id"]
@@ -514,6 +531,9 @@ def test_an_auditor_gets_links_to_receipts_only(shared: Service) -> None:
     assert f'"/pages/jobs/{job}/receipt"' in page
     assert f'"/pages/jobs/{job}"' not in page
     assert visit(shared, auditor, f"/pages/jobs/{job}/receipt").status_code == 200
+    shared_link = visit(shared, auditor, f"/pages/jobs/{job}")  # issue 29, friction 47
+    assert (shared_link.status_code, shared_link.headers["Location"]) == (303, f"/pages/jobs/{job}/receipt")
+    assert "Only stewards can use this page." in visit(shared, auditor, "/pages/upload").text
     assert f'"/pages/jobs/{job}"' in visit(shared, STEWARD, "/pages/jobs").text
 
 
@@ -535,17 +555,21 @@ def test_pages_of_a_dataset_link_back_to_it(shared: Service) -> None:
     assert "Only jobs on" not in visit(shared, STEWARD, "/pages/jobs").text
 
 
-def test_a_saved_ledger_is_verified_offline(shared: Service) -> None:
+def test_a_saved_ledger_is_verified_offline(shared: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent part by part: the length of the response is not known when it begins."""
+    monkeypatch.setattr(audit, "_ENTRIES_PER_REQUEST", 1)
     dataset = shared.dataset()
     assert shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).status_code == 202
     place = f"/pages/datasets/{dataset}/ledger"
     assert f'href="{place}/file"' in visit(shared, shared.tokens["auditor"], place).text
     saved = visit(shared, shared.tokens["auditor"], f"{place}/file")
     assert saved.headers["Content-Disposition"] == f'attachment; filename="{dataset}.ledger.jsonl"'
+    assert "Content-Length" not in saved.headers
     ledger = from_lines(saved.content)
     head = shared.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger/head").json()
     assert verify_ledger(ledger, [Head(head["sequence"], head["hash"])]).charges == 1
-    assert visit(shared, shared.tokens["analyst"], f"{place}/file").status_code == 403
+    refused = visit(shared, shared.tokens["analyst"], f"{place}/file")
+    assert (refused.status_code, "Content-Disposition" in refused.headers) == (403, False)
 
 
 def test_the_protected_unit_is_shown(shared: Service) -> None:
@@ -612,12 +636,18 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
     assert result["where"] == [{"column": "age", "op": ">=", "value": 30.0}]
     assert [column["name"] for column in result["by"]] == ["sex"]
-    form |= {"where.0.column": "income", "where.0.op": "in", "where.0.value": "low, high", "key": "d"}
+    form |= {"where.0.column": "income", "where.0.op": "==", "key": "d"}
+    fields = visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data=form).text
+    [value] = re.findall(r'<select [^>]*name="where.0.value".*?</select>', fields, re.DOTALL)
+    assert re.findall('<option value="([^"]+)"', value) == ["low", "high"]
+    [comparison] = re.findall(r'<select [^>]*name="where.0.op".*?</select>', fields, re.DOTALL)
+    assert re.findall(">(is.*)</option>", comparison) == ["is", "is not", "is one of"]
+    form |= {"where.0.op": "in", "where.0.value:low": "on", "where.0.value:high": "on"}
     response = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=form)
     job = shared.finished(response.headers["Location"].rpartition("/")[2])
     result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
     assert result["where"] == [{"column": "income", "op": "in", "value": ["low", "high"]}]
-    form["where.0.value"] = "1"  # a category that is written as a number is text
+    form |= {"where.0.op": "==", "where.0.value": "1"}  # a category that is written as a number is text
     rejected = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=form).text
     assert "<strong>Condition 1, value</strong>: must be one of" in rejected
 
@@ -658,6 +688,9 @@ def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None
     assert number - empty == {"positive"}
     assert {"family", "level"} == table - number
     assert {"method.name", "regularizer.name", "slope_limit"} <= number - table
+    chosen = visit(shared, STEWARD, place, "POST", data={"target": "income", "method.name": "dp_gd"}).text
+    assert "<code>docs/methods/dp_gd.md</code>" in chosen
+    assert '<p data-hint id="method-step-hint">eta, in (0, 1/L].' in chosen
     assert any(name.startswith("loss") for name in number - table)
 
 

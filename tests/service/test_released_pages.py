@@ -10,7 +10,7 @@ import pytest
 
 from app.pages.words import number
 from tests.support.pages import visit
-from tests.support.service import JOB, SPEC, Service, people
+from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +139,9 @@ def test_the_best_of_several_models(shared: Service) -> None:
     )
     best = document["tuning"]
     assert (f"candidate {best['candidate'] + 1}", number(best["score"], 3), number(best["noise_std"], 3)) in rows
+    page = visit(shared, STEWARD, f"/pages/jobs/{document['job']}").text
+    assert f"<dt>Best run</dt><dd>candidate {best['candidate'] + 1}: <code>output_perturbation</code></dd>" in page
+    assert "of its own, without a reference category" in page
     assert (f"{document['target']['name']}", "value") not in rows
 
 

@@ -29,7 +29,7 @@ QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"e
 
 
 @dataclass
-class Forecast:
+class AssumedSpeed:
     """The speed of a machine, as a test sets it."""
 
     forecast: float = 0.0
@@ -39,10 +39,10 @@ class Forecast:
 
 
 @pytest.fixture
-def speed(monkeypatch: pytest.MonkeyPatch) -> Forecast:
-    forecaster = Forecast()
-    monkeypatch.setattr(questions, "measured_speed", lambda: forecaster)
-    return forecaster
+def speed(monkeypatch: pytest.MonkeyPatch) -> AssumedSpeed:
+    assumed_speed = AssumedSpeed()
+    monkeypatch.setattr(questions, "measured_speed", lambda: assumed_speed)
+    return assumed_speed
 
 
 @dataclass
@@ -95,7 +95,7 @@ class PausedService:
 
 
 @pytest.fixture
-def paused(tmp_path: Path, speed: Forecast, make_service: MakeService) -> Iterator[PausedService]:
+def paused(tmp_path: Path, speed: AssumedSpeed, make_service: MakeService) -> Iterator[PausedService]:
     """Jobs are forecast to take no time."""
     assert speed.forecast == 0.0
     earlier_threads = frozenset(threading.enumerate())
@@ -134,7 +134,7 @@ def test_an_ended_job_looks_like_a_running_one_until_the_grids_next_point(paused
 
 
 @pytest.mark.slow
-def test_and_not_before_its_forecast(paused: PausedService, speed: Forecast) -> None:
+def test_and_not_before_its_forecast(paused: PausedService, speed: AssumedSpeed) -> None:
     speed.forecast = 5.0
     job = paused.submit()
     paused.pass_(7.99)
@@ -262,7 +262,7 @@ def _visible_frames(home: Path, lengths: list[float], meanwhile: Callable[[World
 
 
 @pytest.mark.slow
-def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path, speed: Forecast) -> None:
+def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path, speed: AssumedSpeed) -> None:
     """The states, the ledger and the starts of three jobs on one slot, submitted at arbitrary times, are equal."""
     assert speed.forecast == 0.0
 
@@ -278,7 +278,7 @@ def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same(tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, speed: Forecast) -> None:
+def test_two_runs_look_the_same_if_a_job_is_cancelled(tmp_path: Path, speed: AssumedSpeed) -> None:
     assert speed.forecast == 0.0
 
     def cancel(world: World, frame: int) -> None:

@@ -36,6 +36,8 @@ _PHONE_RULES = [
     *("empty-table-header", "scope-attr-valid", "table-duplicate-name", "td-has-header", "td-headers-attr"),
     "th-has-data-cells",
 ]
+_CUT_BARS = """[...document.querySelectorAll(".table:has(.bars)")]
+  .filter((region) => region.scrollWidth > region.clientWidth).length"""
 _REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`Content Security Policy: ${event.effectiveDirective} blocked ${event.blockedURI} ${event.sample}`))"""
 expect.set_options(timeout=_WAIT_MILLISECONDS)
@@ -107,7 +109,7 @@ class Visitor:
         self.page.get_by_role("dialog").get_by_role("button").last.click()
 
     def check(self) -> None:
-        """Fail if axe finds a violation on a desk in light colours or a phone in dark ones, or if a page is too wide.
+        """Fail if axe finds a violation, a page is too wide, or bars are cut: on a desk in light, on a phone in dark.
 
         A phone sees the same elements in other sizes, but for the heads of tables, as a test of the styles checks. So
         axe runs only the rules about colours, sizes and tables there.
@@ -121,6 +123,8 @@ class Visitor:
             assert results.violations_count == 0, f"{self.page.url}, {scheme}: {results.generate_report()}"
             excess = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert excess <= 0, f"{self.page.url} is wider than {size['width']} pixels"
+            cut = self.page.evaluate(_CUT_BARS)
+            assert cut == 0, f"{self.page.url} cuts the bars of {cut} tables at {size['width']} pixels"
         self.page.emulate_media(color_scheme="light")
         self.page.set_viewport_size(DESK)  # type: ignore[arg-type]
 

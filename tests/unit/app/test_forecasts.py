@@ -11,17 +11,16 @@ import pytest
 from accounting.errors import OutOfRange
 from accounting.privacy import Privacy
 from app.calculation import forecasts
-from app.calculation.forecasts import Scored
 from app.calculation.planted import Planted
 from app.http.errors import ApiError
-from app.quotes.forecasts import forecast_locally, reaching, read_sample
+from app.quotes.forecasts import forecast_locally, read_sample
 from app.settings import Settings
 from app.sources import twins
 from app.sources.design import Design
 from app.sources.twins import Sample, Twin
 from app.wire import ForecastRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.forecasts import AccuracyForecast
+from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, reaching
 from solvers import Problem, methods, plan
 from solvers.losses import Logistic
 from solvers.regularizers import L2
@@ -111,7 +110,11 @@ def test_the_planted_relation_has_the_stated_strength(target: str, signal: float
     ],
 )
 def test_the_epsilon_for_a_target_score(medians: list[float], target_score: float, epsilon: float | None) -> None:
-    at = [Scored(e, "dp_gd", (median,)) for e, median in zip((0.5, 1.0, 2.0), medians, strict=True)]
+    spreads = [Spread(median=median, low=median, high=median) for median in medians]
+    at = [
+        ExpectedScore(epsilon=epsilon, method="dp_gd", score=spread)
+        for epsilon, spread in zip((0.5, 1.0, 2.0), spreads, strict=True)
+    ]
     assert reaching(target_score, at) == (None if epsilon is None else pytest.approx(epsilon))
 
 

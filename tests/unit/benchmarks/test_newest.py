@@ -36,13 +36,13 @@ def test_the_full_band_is_the_inverse_root_of_prefix_sums() -> None:
 
 @pytest.mark.parametrize("mu", [0.1, 1.0])
 def test_gaussian_answers_cost_at_least_their_exact_epsilon(mu: float) -> None:
-    assert newest._epsilon(mu**2, 0, 0.0, 1e-5) >= gauss_epsilon(mu, 1e-5)
+    assert newest.epsilon_of(mu**2, 0, 0.0, 1e-5) >= gauss_epsilon(mu, 1e-5)
 
 
 @pytest.mark.parametrize("draws", [10, 1000])
 def test_sketches_cost_at_least_their_exact_delta(draws: int) -> None:
     v = 1 - 0.02
-    epsilon = newest._epsilon(0.0, draws, 0.02, 1e-5)
+    epsilon = newest.epsilon_of(0.0, draws, 0.02, 1e-5)
     for a, b in ((1.0, v), (v, 1.0)):  # the loss is above epsilon where the sum of squares is beyond `edge`
         edge = (epsilon - draws / 2 * math.log(b / a)) / ((1 / b - 1 / a) / 2)
         tail = chi2.sf if b < a else chi2.cdf
@@ -50,9 +50,10 @@ def test_sketches_cost_at_least_their_exact_delta(draws: int) -> None:
 
 
 def test_both_find_least_squares_without_noise() -> None:
+    """The tolerance is ten times the largest error of 400 runs, which draw other noise and other batches."""
     split = _split()
     exact = np.linalg.lstsq(split.X, split.y, rcond=None)[0]
-    correlated = newest.bisr(split, 1e4, 1e-6, 2.0, rate=1.0, clip=9.0, schedule=(2, 100), band=4)
+    correlated = newest.bisr(split, 1e6, 1e-6, 2.0, rate=0.25, clip=9.0, schedule=(2, 100), band=4)
     sketched = newest.sketched(split, 1e3, 1e-6, rounds=10, sketch=100, share=0.5, ridge=0.0)
     np.testing.assert_allclose(correlated, exact, atol=0.02)
     np.testing.assert_allclose(sketched, exact, atol=0.02)

@@ -503,6 +503,41 @@ def test_wrong_and_missing_keywords_are_named_with_the_callers_class() -> None:
         _ = AsyncClient("http://x").forecast(dataset="d", target="y", wnated=0.9)  # type: ignore[call-arg]
 
 
+def _forecast(request: httpx.Request) -> httpx.Response:
+    """A forecast of one epsilon, with score epsilon / 4; a refusal of several."""
+    body = json.loads(request.content)
+    epsilons = body["privacy"].get("epsilons", ())
+    if len(epsilons) != 1:
+        return _problem("out_of_range", 422, detail="These runs exceed the work limit of a forecast.")
+    [epsilon] = epsilons
+    scored = {"epsilon": epsilon, "method": "dp_gd", "score": dict.fromkeys(("median", "low", "high"), epsilon / 4)}
+    answer = {"dataset": "ds_a", "target": "y", "measure": "accuracy", "source": "declaration", "signal": 0.5}
+    answer |= {"delta": 1e-6, "records": 100, "test_rows": 100, "twin": 0, "constant": 0.0, "optimum": 1.0}
+    answer |= {"twin_records": 100, "runs": 3 if epsilon < 4 else 10, "at": [scored]}
+    answer |= {"wanted": {"score": body["wanted"], "epsilon": None}, "rests_on": ["The same.", f"At {epsilon}."]}
+    return httpx.Response(200, json=answer)
+
+
+def test_a_forecast_beyond_the_work_limit_is_requested_epsilon_by_epsilon() -> None:
+    """Issue 29, friction 28: one epsilon of a dataset with thousands of categories works, and six do not."""
+    with _client(_forecast) as purse:
+        forecast = purse.forecast(dataset="ds_a", target="y", epsilons=[4.0, 1.0, 2.0], wanted=0.5)
+        usual = purse.forecast(dataset="ds_a", target="y", wanted=0.5)
+    assert [(each.epsilon, each.score.median) for each in forecast.at] == [(1.0, 0.25), (2.0, 0.5), (4.0, 1.0)]
+    assert forecast.wanted is not None
+    assert (forecast.wanted.epsilon, forecast.runs) == (2.0, 3)
+    assert forecast.rests_on == ["The same.", "At 1.0.", "At 2.0.", "At 4.0."]
+    assert [each.epsilon for each in usual.at] == [0.1, 0.2, 0.5, 1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("violations", [None, [{"where": "body.signal", "what": "must be at most 0.99"}]])
+def test_a_forecast_that_one_epsilon_does_not_mend_is_refused(violations: Any) -> None:
+    server = Recorded(_problem("out_of_range", 422, detail="The target has one value.", violations=violations))
+    with _client(server) as purse, pytest.raises(ProblemError, match="out_of_range"):
+        purse.forecast(dataset="ds_a", target="y", epsilons=[1.0, 2.0])
+    assert len(server.requests) == (2 if violations is None else 1)
+
+
 def test_table1_sends_the_groups_and_reads_conditions_from_text() -> None:
     server = Recorded(httpx.Response(202, json=_job()))
     older, female = {"column": "age", "op": ">=", "value": 65}, {"column": "sex", "op": "==", "value": "f"}
