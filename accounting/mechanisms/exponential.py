@@ -50,7 +50,7 @@ class Exponential(AbstractUnsampled):
 
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
-    source: ClassVar[Source] = Source()
+    source: ClassVar[Source | None] = Source()
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of a choice whose losses differ by at most epsilon = k/z; rho(a) = a epsilon^2 / 8."""

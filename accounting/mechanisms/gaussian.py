@@ -23,7 +23,7 @@ class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
 
     name: Literal["gaussian"] = "gaussian"
     answers: ClassVar[int] = 1
-    source: ClassVar[Source] = Source()
+    source: ClassVar[Source | None] = Source()
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of mu = k/z, which are exact."""

@@ -28,7 +28,7 @@ class Laplace(AbstractUnsampled):
 
     name: Literal["laplace"] = "laplace"
     answers: ClassVar[int] = 1
-    source: ClassVar[Source] = Source()
+    source: ClassVar[Source | None] = Source()
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of one coordinate that changes by the whole sensitivity, epsilon = k/z scales."""

@@ -32,7 +32,7 @@ class AbstractPerturbedObjective(AbstractFixedAnswers):
 
     __slots__ = ()
     answers: ClassVar[int] = 1
-    source: ClassVar[Source] = Source()
+    source: ClassVar[Source | None] = Source()
     curvature_ratio: float
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ class Coin(AbstractFixedAnswers):
     sides: int
     name: Literal["coin"] = "coin"
     answers: ClassVar[int] = 1
-    source: ClassVar[Source] = Source()
+    source: ClassVar[Source | None] = Source()
 
     def __post_init__(self) -> None:
         whole(self.sides, "sides", 2, 2)

@@ -165,7 +165,7 @@ def accessed(
 class PureAndHiding(Laplace):
     """A pure mechanism whose cost relies on a secret. The product has no such mechanism."""
 
-    source = None  # type: ignore[assignment]
+    source = None
 
 
 HIDING: list[Any] = [
