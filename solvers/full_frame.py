@@ -32,3 +32,11 @@ class FullFrame:
     def raw(self) -> NDArray[np.float64]:
         """The matrix B, (d, coordinates), with <u(x), w> = <(x, 1), B w>."""
         return np.vstack((self.matrix.T, self.offset))
+
+    def equals(self, frame: "FullFrame") -> bool:
+        """Return whether both frames have the same numbers."""
+        return (
+            np.array_equal(self.matrix, frame.matrix)
+            and np.array_equal(self.offset, frame.offset)
+            and np.array_equal(self.has_weight, frame.has_weight)
+        )

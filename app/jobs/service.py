@@ -15,6 +15,7 @@ from accounting.records.events import Cancelled, Refunded
 from accounting.records.filters import cost_to_json
 from app.datasets import names, profiles
 from app.datasets import store as datasets
+from app.datasets.freezes import refuse_frozen
 from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.http.middleware import REQUEST
@@ -167,8 +168,7 @@ def _reserve(
     now = datasets.usable(connection, dataset.id, owner)
     if now.is_damaged:
         raise ApiError("dataset_damaged")
-    if now.state.frozen:
-        raise ApiError("dataset_frozen")
+    refuse_frozen(now.state)
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
     job_id = new_id("job")
     at = database.timestamp()

@@ -12,6 +12,7 @@ from accounting.records.outside import GaussianDpEvent, OutsideEvent, PoissonSam
 from accounting.records.sessions import SessionPlan
 from app.calculation.questions import Calibrate
 from app.datasets import store as datasets
+from app.datasets.freezes import refuse_frozen
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.identity.store import Principal
@@ -168,5 +169,4 @@ def refuse(dataset: DatasetRow) -> None:
         raise ApiError("dataset_deleted")
     if dataset.is_damaged:
         raise ApiError("dataset_damaged")
-    if dataset.state.frozen:
-        raise ApiError("dataset_frozen")
+    refuse_frozen(dataset.state)

@@ -19,6 +19,7 @@ from app.calculation.pool import Pool, accepted
 from app.calculation.sessions import PricedRefund, PriceRefund
 from app.datasets import names
 from app.datasets import store as datasets
+from app.datasets.freezes import refuse_frozen
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
@@ -179,8 +180,7 @@ def _with_steps(connection: sa.Connection, row: SessionRow, body: StepsRequest) 
     counts = [each["count"] for each in json.loads(row.plan)]
     if body.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
-    if ledger.load_state(connection, row.dataset_id).frozen:
-        raise ApiError("dataset_frozen")
+    refuse_frozen(ledger.load_state(connection, row.dataset_id))
     recorded[body.event] += body.steps
     if recorded[body.event] > counts[body.event]:
         raise ApiError("session_exhausted")

@@ -42,7 +42,7 @@ def _of_category(column: CategoryColumn, finding: str, examples: Sequence[str]) 
     if alike:
         return f"{finding} Declare these categories, or write {_listed(alike)} instead."
     default = column.default or "other"
-    return f"{finding} Declare these categories. If they should count as {default}, raise `max_unparsed`."
+    return f"{finding} Declare these categories. Otherwise they count as {default}, up to the share in `max_unparsed`."
 
 
 def _alike(category: str, example: str) -> bool:

@@ -115,7 +115,7 @@ class WeightedOracle(AbstractWithMoments):
         """Return a private copy of a frame. Raise `Unsuitable` if it is out of range, by the request alone."""
         width = self._problem.d - 1
         own = FullFrame(np.array(frame.matrix, float), np.array(frame.offset, float), np.array(frame.has_weight, bool))
-        fits = own.matrix.shape == (own.size, width) and own.has_weight.shape == (width,) and own.size <= width + 1
+        fits = own.matrix.shape == (own.size, width) and own.has_weight.shape == (width,) and 0 < own.size <= width + 1
         if not (fits and (np.abs(own.raw) <= _LARGEST_ENTRY).all()):
             raise Unsuitable("frame: entries must lie in [-1e30, 1e30], with a column for each coordinate of a row")
         return own

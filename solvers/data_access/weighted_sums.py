@@ -7,6 +7,7 @@ Proof: docs/proofs/regression_table.md.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -52,12 +53,13 @@ class InFrame(Work):
         if self.keeps:
             _kept_coordinates(data, self.frame)
 
-    def row_coordinates(self, data: Data, rows: slice) -> tuple[Matrix, NDArray[np.bool_]]:
-        """Return `coordinates` of some rows."""
+    def row_coordinates(self, data: Data, rows: slice) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
+        """Return u, its norm, and whether the row has a weight, for some rows."""
         if not self.keeps:
-            return coordinates(data, rows, self.frame)
-        u, has_weight = _kept_coordinates(data, self.frame)
-        return u[rows], has_weight[rows]
+            u, has_weight = coordinates(data, rows, self.frame)
+            return u, _lengths(u), has_weight
+        u, lengths, has_weight = _kept_coordinates(data, self.frame)
+        return u[rows], lengths[rows], has_weight[rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +73,7 @@ class Distances(InFrame):
 
     def sum(self, data: Data, rows: Slots) -> Vector:
         """Return the sum over a piece."""
-        u, has_weight = self.row_coordinates(data, slice(*range_of(rows)))
+        u, _, has_weight = self.row_coordinates(data, slice(*range_of(rows)))
         distances = np.abs(_margins(u, self.w) - np.clip(data.y[rows], -1, 1))
         return np.array((np.minimum(distances, self.limit) * has_weight).sum())
 
@@ -91,8 +93,7 @@ class Scores(InFrame):
 
     def each(self, data: Data, rows: slice) -> Matrix:
         """Return omega t u of each row, cut to the gradient bound: (rows, coordinates)."""
-        (u, _), weights = self.row_coordinates(data, rows), self.weights
-        lengths = _lengths(u)
+        (u, lengths, _), weights = self.row_coordinates(data, rows), self.weights
         margins = _margins(u, self.w)
         factors = weights.weights(margins, lengths) * weights.residuals(margins, data.y[rows])
         bounds = weights.gradient_bound / lengths
@@ -110,8 +111,7 @@ class Curvatures(InFrame):
 
     def sum(self, data: Data, rows: Slots) -> Matrix:
         """Return the sum over a piece."""
-        u, _ = self.row_coordinates(data, slice(*range_of(rows)))
-        lengths = _lengths(u)
+        u, lengths, _ = self.row_coordinates(data, slice(*range_of(rows)))
         margins = _margins(u, self.w)
         factors = self.weights.weights(margins, lengths) * self.weights.slopes(margins, data.y[rows])
         return (u * np.minimum(factors, self.weights.curvature_bound / lengths**2)[:, None]).T @ u
@@ -141,18 +141,17 @@ class SquaredScores(Work):
         return np.asarray(own.T @ own)
 
 
-def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return `coordinates` of all rows, which are computed once for all sums in this frame."""
+def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
+    """Return u, its norm, and whether the row has a weight, computed once for all sums in this frame."""
     slots = data.problem.slots
-    cached: tuple[FullFrame, Matrix, NDArray[np.bool_]] | None = data.cache.get("coordinates")
-    if cached is None or not (
-        np.array_equal(cached[0].raw, frame.raw) and np.array_equal(cached[0].has_weight, frame.has_weight)
-    ):
-        u = np.empty((slots, frame.size))
-        has_weight = np.empty(slots, dtype=np.bool_)
+    cached: tuple[FullFrame, Matrix, Vector, NDArray[np.bool_]] | None = data.cache.get("coordinates")
+    if cached is None or not cached[0].equals(frame):
+        u = np.empty((slots, frame.size), order="F")
+        lengths, has_weight = np.empty(slots), np.empty(slots, dtype=np.bool_)
         for rows in slices(slots, data.problem.d):
             u[rows], has_weight[rows] = coordinates(data, rows, frame)
-        cached = frame, u, has_weight
+            lengths[rows] = _lengths(u[rows])
+        cached = frame, u, lengths, has_weight
         data.cache["coordinates"] = cached
     return cached[1:]
 
@@ -160,19 +159,20 @@ def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, NDArray[np.
 def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDArray[np.bool_]]:
     """Return u of each row, (rows, coordinates), and whether the row has a weight; u is 0 if it has none.
 
-    Every row takes the same operations, whatever its values are.
+    The array has Fortran order (the values of one coordinate are contiguous), because NumPy is slow on many short
+    rows. Every row takes the same operations, whatever its values are.
     """
     x = rows_of(data, rows)
     columns = columns_of(data)
-    matrix = np.ascontiguousarray(frame.matrix.T)
-    u = np.tile(frame.offset, (len(x), 1))
+    u = np.empty((len(x), frame.size), order="F")
+    u[:] = frame.offset
     has_weight = data.present(rows).copy()
     for start, width in zip(columns.starts.tolist(), columns.widths, strict=True):
         if width == 1:
-            u += x[:, start, None] * matrix[start]
+            u += np.multiply.outer(frame.matrix[:, start], x[:, start].copy()).T
         else:
             level = start + x[:, start : start + width].argmax(axis=1)
-            u += matrix[level]
+            u += frame.matrix[:, level].T
             has_weight &= frame.has_weight[level]
     u *= has_weight[:, None]
     return u, has_weight
@@ -180,9 +180,18 @@ def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDAr
 
 def _lengths(u: Matrix) -> Vector:
     """Return the norm of each row, at least `LEAST_NORM`."""
-    return np.asarray(np.maximum(np.sqrt((u * u).sum(axis=1)), LEAST_NORM))
+    return np.asarray(np.maximum(np.sqrt(_row_sums(u * u)), LEAST_NORM))
 
 
 def _margins(u: Matrix, w: Vector) -> Vector:
     """Return <u, w> of each row."""
-    return np.asarray((u * w).sum(axis=1))
+    return _row_sums(u * w)
+
+
+def _row_sums(values: Matrix) -> Vector:
+    """Return the sum of each row, column after column.
+
+    NumPy's own sum over the rows of a Fortran array adds the numbers of a lone row in another order than those of many
+    rows. Then a row's bits would depend on how the rows are cut into blocks.
+    """
+    return reduce(np.add, values.T)

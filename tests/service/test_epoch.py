@@ -17,6 +17,7 @@ import pytest
 from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.replay import replay
+from app.http.errors import ApiError
 from app.jobs import rollback
 from app.ledger import audit, batches, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
@@ -566,6 +567,9 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
     with restored.database.read() as connection:
         state = store.load_state(connection, first)
     assert (state.spent, state.charges) == (spent, 3)
+    with pytest.raises(ApiError, match="dataset_frozen") as refused:
+        restored.submit(first, privacy={"epsilon": 0.1})
+    assert "An older copy of the database was restored" in str(refused.value.detail)
     restored.database.close()
 
 

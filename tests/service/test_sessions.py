@@ -274,6 +274,7 @@ def test_a_freeze_stops_new_sessions_and_steps_but_not_closing(service: Service)
     record(service, new_session["id"])
     service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"frozen": True})
     assert refused(opened(service, dataset), "dataset_frozen")
+    assert "A steward" in opened(service, dataset).json()["detail"]
     assert refused(record(service, new_session["id"]), "dataset_frozen")
     assert close(service, new_session["id"]).json()["plan"][0]["recorded"] == 1
 

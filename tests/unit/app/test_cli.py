@@ -778,16 +778,16 @@ def test_a_server_with_invalid_settings_leaves_no_calculating_process(
 
 @pytest.mark.slow
 def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path) -> None:
-    """The log, here of JSON objects, states the port as well. tests/service covers other refused starts."""
+    """With a log of JSON objects the refusal is one of them. tests/service covers other refused starts."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         command = [sys.executable, "-m", "app.cli", "serve", "--home", str(tmp_path / "home"), "--port", port]
         environment = os.environ | {"PURSE_LOG_FORMAT": "json"}
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
-    logged, refused = result.stderr.splitlines()
-    assert (result.returncode, result.stdout, json.loads(logged)["level"]) == (1, "", "critical")
-    assert f"127.0.0.1:{port}" in refused
-    assert "--port" in refused
+    refusal = json.loads(result.stderr)
+    assert (result.returncode, result.stdout, refusal["level"]) == (1, "", "critical")
+    assert f"127.0.0.1:{port}" in refusal["message"]
+    assert "--port" in refusal["message"]
     assert not (tmp_path / "home").exists()
 
 

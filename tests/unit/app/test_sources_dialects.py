@@ -433,7 +433,7 @@ def test_each_value_has_one_fate(tmp_path: Path) -> None:
     ("values", "cure"),
     [
         (["Red", "RED"], "Declare these categories, or write red instead."),
-        (["pink"], "Declare these categories. If they should count as other, raise `max_unparsed`."),
+        (["pink"], "Declare these categories. Otherwise they count as other, up to the share in `max_unparsed`."),
         (["n/a"], "Add texts that mean a missing value to the dialect's `nulls`."),
     ],
 )

@@ -22,7 +22,7 @@ from solvers import moment_bounds, plan
 from solvers.bounds import UNIT
 from solvers.columns import Columns
 from solvers.data_access import data as reading
-from solvers.data_access import inputs, partitioned, weighted
+from solvers.data_access import inputs, partitioned, weighted, weighted_sums
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.rows import copied
@@ -380,6 +380,44 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
     third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]
     np.testing.assert_array_equal(first, third)
     assert not any("coordinates" in part.cache for part in parts)
+
+
+def test_a_row_has_the_same_coordinates_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition computes a row in another block than one machine does, perhaps alone."""
+    n, columns = 33, Columns((1,) * 18)
+    rng = np.random.default_rng(2)
+    X = np.column_stack((rng.uniform(-1, 1, (n, 18)), np.ones(n)))
+    problem = problem_of(columns, True, n)
+    data = inputs.of_arrays(X, rng.uniform(-1, 1, n), problem)
+    for _ in range(20):
+        frame = FullFrame(rng.normal(size=(19, 18)), np.zeros(19), np.ones(18, bool))
+        work = Scores(frame, rng.normal(size=19), LinearWeights(0.5, 0.4))
+        sums = []
+        for blocks in ([slice(0, n)], [slice(0, n - 1), slice(n - 1, n)]):
+            monkeypatch.setattr(weighted_sums, "slices", lambda *_, blocks=blocks: blocks)
+            data.cache.clear()
+            sums.append(data.total(work))
+        np.testing.assert_array_equal(sums[0], sums[1])
+
+
+@pytest.mark.parametrize("changed", ["matrix", "offset", "has_weight"])
+def test_coordinates_of_another_frame_are_computed_again(changed: str) -> None:
+    n, columns = 20, Columns((3, 1))
+    rng = np.random.default_rng(3)
+    X = np.column_stack((np.eye(3)[rng.integers(0, 3, n)], rng.uniform(-1, 1, n), np.ones(n)))
+    problem = problem_of(columns, True, n)
+    y = rng.uniform(-1, 1, n)
+    frame = FullFrame(rng.normal(size=(4, 4)), rng.normal(size=4), np.ones(4, bool))
+    frames = {
+        "matrix": replace(frame, matrix=frame.matrix + 1),
+        "offset": replace(frame, offset=frame.offset + 1),
+        "has_weight": replace(frame, has_weight=np.arange(4) > 0),
+    }
+    works = [Scores(each, np.ones(4), LinearWeights(0.5, 0.4)) for each in (frame, frames[changed])]
+    data, fresh = (inputs.of_arrays(X, y, problem) for _ in range(2))
+    first, second = (data.total(work) for work in works)
+    np.testing.assert_array_equal(second, fresh.total(works[1]))
+    assert (first != second).any()
 
 
 @pytest.mark.parametrize(
