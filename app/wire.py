@@ -218,8 +218,8 @@ class CandidateRequest(Wire):
 class TuningRequest(AskedModel):
     """Train models in several ways, and release the one with the best private score.
 
-    Each candidate is tried `repeats` times. A secret fair coin decides whether a try counts, and the best counted try
-    is released. The cost is more than that of one try and less than that of all.
+    Each candidate is run `repeats` times. A secret fair coin decides for each run whether it counts. The best counted
+    run is released. The price is higher than that of one run and lower than that of all runs.
     """
 
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]

@@ -85,7 +85,8 @@ def forecast(expected: AccuracyForecast) -> Table:
     return Table(
         headings,
         rows,
-        note="The ranges contain 80 % of the runs. Scores on your data differ: read what the noise costs.",
+        note="The ranges contain 80 % of the runs. Scores on your data differ. Compare each with the score without "
+        "noise.",
         look="bars",
         origin=expected.constant,
     )

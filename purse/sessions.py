@@ -138,7 +138,7 @@ class LocalSession:
         return noisy if answer.ndim else float(noisy)
 
     def close(self) -> None:
-        """End the session and close its client; answers that were not recorded are refunded where that is safe."""
+        """End the session and close the client. Unrecorded answers are refunded unless the rule forbids it."""
         self.__exit__(None, None, None)
 
     def receipt(self) -> Receipt:

@@ -234,14 +234,13 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Auto(Strict):
-    """The method that `RULES` choose for a problem.
+    """The method that the first matching rule of `RULES` names, by public facts alone."""
 
-    The tables of Wang, Ye and Xu 2017 would choose dp_svrg for a strongly convex objective, dp_svrg_pp for any other,
-    and dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients but
-    not risk. Therefore dp_svrg is left to runs that would take hours. dp_acc_md has the lower risk with the potential
-    of the l1 ball (docs/benchmarks/wide.md). With the half squared l2 norm it is level with dp_gd on w8a and mostly
-    worse on the seven other datasets of docs/benchmarks/ours.md, above all for number targets.
-    """
+    # The tables of Wang, Ye and Xu 2017 would choose dp_svrg for a strongly convex objective, dp_svrg_pp for any other,
+    # and dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients but
+    # do not lower the risk. Therefore dp_svrg is left to runs that would take hours. dp_acc_md has the lower risk with
+    # the potential of the l1 ball (docs/benchmarks/wide.md). With the half squared l2 norm it equals dp_gd on w8a, and
+    # is mostly worse on the seven other datasets of docs/benchmarks/ours.md, above all for number targets.
 
     name: Literal["auto"] = "auto"
 

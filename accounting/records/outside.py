@@ -127,7 +127,7 @@ class SampledWithoutReplacementDpEvent(_OfMechanism):
 class RandomAllocationDpEvent(_OfMechanism):
     """One answer with Gaussian noise for each slot, where each record is in one secret slot at most.
 
-    The answers of all slots are one use. It is charged as a whole from its first answer on.
+    The answers of all slots are one use. They are charged as a whole, even if only the first one is recorded.
     """
 
     rate: Annotated[float, Field(ge=SMALLEST_RATE, le=1.0, description="Probability that a record has a slot.")]
@@ -152,7 +152,7 @@ class EpsilonDeltaDpEvent:
     __pydantic_config__: ClassVar = _STRICT
 
     epsilon: Annotated[float, Field(ge=1e-6, le=EPSILON_RANGE[1], description="Between neighbors of the dataset.")]
-    delta: Annotated[float, Field(ge=0.0, le=0.0, description="0: otherwise nothing bounds the cost.")] = 0.0
+    delta: Annotated[float, Field(ge=0.0, le=0.0, description="Must be 0. Otherwise no filter bounds the cost.")] = 0.0
     type: Literal["EpsilonDeltaDpEvent"] = "EpsilonDeltaDpEvent"
 
     def curves(self, _relation: Relation) -> Curves:

@@ -22,8 +22,8 @@ Heads = Annotated[list[str] | None, typer.Option("--head")]
 def show(client: Client, json: Json, dataset: Dataset, selection: Selection) -> Output:
     """Show the entries of a dataset's ledger.
 
-    The oldest entry comes first. The share of a charge is its part of the budget. The shares of all live charges add
-    up to the spent part.
+    The oldest entry comes first. The share of a charge is its part of the budget. The shares of all charges
+    that were not refunded add up to the spent part.
 
     \b
     Examples:

@@ -27,7 +27,8 @@ def serve(
     """Start the server.
 
     The first start creates a steward's token, prints it once, and stores it in PURSE_HOME/steward-token (mode 0600).
-    PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets another one. Stop the server with Ctrl-C or SIGTERM.
+    Set PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, to choose this token yourself. Stop the server with Ctrl-C or
+    SIGTERM.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def charge(
 
     Parameters
     ----------
-    label : Name of the charge. A repeated label is not charged twice.
+    label : Name of the charge. Each label is charged only once.
     event : JSON file with an event, instead of the options for one kind.
     exceeds : Record the charge even if it does not fit, and freeze the dataset.
 

@@ -174,7 +174,7 @@ def evaluate(
 ) -> Output:
     """Measure a model on the holdout set.
 
-    The result contains noise. The budget of the holdout set pays for it.
+    The result contains noise, and uses the budget of the holdout set.
 
     Parameters
     ----------

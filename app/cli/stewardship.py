@@ -55,7 +55,7 @@ def amend(
 def freeze(client: Client, dataset: Freezable) -> Output:
     """Block all spending on a dataset.
 
-    Nothing is charged and no job starts until the dataset is unfrozen. Jobs that already run are paid for, and finish.
+    Nothing is charged and no job starts until the dataset is unfrozen. Jobs that already run continue.
 
     \b
     Example:

@@ -172,7 +172,7 @@ def ledger(
 ) -> Page[LedgerEntry]:
     """Return every charge, refund and release as a hash chain that anyone can check, from its first entry on.
 
-    A cursor is a sequence number. Filtered entries are missing from the chain: check a whole chain.
+    A cursor is a sequence number. To verify the chain, read all its entries without `analyst` and `kind`.
     """
     return ledgers.page(database, dataset_id, paging, analyst, kind)
 

@@ -63,7 +63,7 @@ async def attach(
 ) -> AttachedSample:
     """Attaches public rows, such as another year's published file, instead of those attached before.
 
-    The steward is responsible for their being public: every analyst with a grant can get them unchanged. The file is
+    The steward vouches that the rows are public, because every analyst with a grant can get them unchanged. The file is
     read by the dataset's declaration. The dataset's own values are not opened.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/octet-stream":

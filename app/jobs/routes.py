@@ -133,7 +133,7 @@ async def evaluate(
 ) -> Job:
     """Reserves the budget and queues a job that scores the model of this job on the holdout set of its dataset.
 
-    The holdout set's own budget pays for it. The release is at `/v1/jobs/{id}/evaluation`.
+    The job uses the budget of the holdout set. The release is at `/v1/jobs/{id}/evaluation`.
     """
     return await submit(EvaluationRequest(model=job_id, **dict(body)))
 

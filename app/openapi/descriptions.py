@@ -31,7 +31,7 @@ def describe(schemas: dict[str, Schema]) -> None:
             if field in described:
                 node.setdefault("description", described[field])
             elif "const" in node:
-                node.setdefault("description", f"{node['const']}, the name that chooses this one.")
+                node.setdefault("description", f"Must be `{node['const']}`.")
             if node.get("description"):
                 node["description"] = sentence(" ".join(node["description"].split()))
             if isinstance(node.get("default"), dict):

@@ -42,7 +42,7 @@ async def calibrate(
     _capacity: Capacity,
     body: Annotated[CalibrationRequest, Depends(JsonBody(CalibrationRequest))],
 ) -> Calibration:
-    """Returns the smallest noise with which so many answers are (epsilon, delta)-DP, and the certifying accountant."""
+    """Returns the smallest noise with which `count` answers are (epsilon, delta)-DP, and the accountant."""
     privacy = Privacy(body.epsilon, body.delta)
     question = Calibrate(body.mechanism, body.count, privacy, body.neighbors)
     answer = await while_connected(request, calculations.answer(principal.id, question))

@@ -88,7 +88,7 @@ class Priced:
         if standing.state.filter != self.dataset.state.filter:
             raise ApiError("dataset_changed")
         if self.cost is None:
-            raise BudgetExhausted("no budget holds the cost of this job")
+            raise BudgetExhausted("the cost of this job exceeds every budget")
         return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
 
     def outlook(self, standing: Standing) -> Quote:

@@ -127,7 +127,7 @@ async def close(
     principal: SessionHolder,
     session_id: Identifier,
 ) -> Session:
-    """Ends a session, and refunds the answers that were not recorded, where this is proven to be safe.
+    """Ends a session, and refunds the answers that were not recorded.
 
     Nothing is refunded if the steward allows no refunds, or if the session took the whole budget and recorded an
     answer. A session that has ended is returned as it ended.

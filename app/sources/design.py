@@ -337,5 +337,7 @@ def _positive(target: Column, request: "JobRequest | TuningRequest") -> int | No
     if count == 2:
         return 1
     if loss is not None and loss.takes == "class":
-        raise DesignError("positive", f"must be given: {loss.name} distinguishes two classes, softmax more")
+        raise DesignError(
+            "positive", f"must be given, because {loss.name} distinguishes two classes. Use softmax for more"
+        )
     return None

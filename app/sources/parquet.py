@@ -169,9 +169,9 @@ class _RowGroup:
     def _check(self, page: int, text: int) -> None:
         """Raise `TooLarge` if it is too much, together with a column that is being added."""
         limits = (
-            (self.total, MOST_ROW_GROUP_BYTES, "A row group unfolds"),
-            (self.pages + page, MOST_PAGES_BYTES, "The largest pages of a row group's columns together unfold"),
-            (self.text + text, MOST_TEXT_BYTES_AT_ONCE, "The text of a row group that is read together unfolds"),
+            (self.total, MOST_ROW_GROUP_BYTES, "A row group decompresses"),
+            (self.pages + page, MOST_PAGES_BYTES, "The largest pages of a row group's columns together decompress"),
+            (self.text + text, MOST_TEXT_BYTES_AT_ONCE, "The text of a row group that is read together decompresses"),
         )
         for size, limit, subject in limits:
             if size > limit:

@@ -32,7 +32,7 @@ def amend(
     `sessions` states whether new sessions are accepted and refunded. It may change at any time.
 
     A larger budget is a new guarantee: an entry of the ledger, listed in `budget.promises` with the earlier ones.
-    Freezing immediately blocks new charges and keeps queued jobs from starting. Running jobs are paid for and finish.
+    Freezing immediately blocks new charges and keeps queued jobs from starting. Running jobs continue.
     Both apply to the whole family. Columns cannot change: withdraw the dataset (DELETE) and register its file again.
     """
     changed = service.amend(database, principal, dataset_id, body)

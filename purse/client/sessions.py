@@ -142,7 +142,7 @@ class AsyncSessionHandle:
         return self.session
 
     async def close(self) -> Session:
-        """End the session; answers that were not recorded are refunded where that is safe."""
+        """End the session; answers that were not recorded are refunded unless its rule forbids that."""
         path = api_path("sessions", self.id, "close")
         self.session = await self._sender.send(Call("POST", path, reader(Session), repeatable=True))
         return self.session

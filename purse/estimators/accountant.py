@@ -23,8 +23,8 @@ class BudgetAccountant:
     other neighbors is refused, because guarantees for different neighbors do not add up.
 
     A fit is charged before it reads any value, and stays charged if it fails. A fit that exceeds the budget is refused.
-    The filter is the service's (docs/spec 9 and 21), and so is the rule for an empty ledger: a first fit within the
-    budget is admitted even if its privacy curve is not, and then uses the whole budget.
+    The filter is the service's (docs/spec 9 and 21). As in an empty ledger, the first fit may exceed the thresholds of
+    the filter if its epsilon and delta are at most the budget's. It then uses the whole budget.
 
     A copy of the accountant is the accountant itself, so that clones of scikit-learn share it. It admits fits only in
     the process that created it: a forked or unpickled accountant refuses every fit. Use the service for a budget that

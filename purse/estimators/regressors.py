@@ -88,7 +88,7 @@ class PrivateLinearRegression(_Regressor):
     linear beyond a multiple of the scale of the residuals, which is released and part of the price.
 
     Guarantee, parameters and attributes are those of `PrivateLogisticRegression`, with `target_bounds` instead of
-    classes: (lower, upper), or a declaration as of a column, whose scale then counts as half the range. `coef_` is
+    classes: (lower, upper), or the fields of a number column, whose `scale` then counts as half the range. `coef_` is
     (p,), in the target's unit per unit of the column.
 
     Parameters

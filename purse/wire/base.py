@@ -44,7 +44,7 @@ Epsilon = Annotated[
 ]
 Delta = Annotated[
     float,
-    Field(ge=0.0, le=DELTA_RANGE[1], description="Privacy failure probability delta: 0, or from 1e-12 to 0.01."),
+    Field(ge=0.0, le=DELTA_RANGE[1], description="Privacy loss delta: 0, or from 1e-12 to 0.01."),
     AfterValidator(_zero_or_not_tiny),
 ]
 _UNIT = TypeAdapter(Unit)

@@ -51,7 +51,7 @@ class AnalystSpend(Wire):
 
     analyst: Name
     jobs: int
-    """Number of this analyst's live charges: jobs, sessions and charges from outside."""
+    """Number of this analyst's charges that were not refunded: jobs, sessions and charges from outside."""
     share: float
     """Fraction of the budget, 0 to 1, that this analyst has spent."""
     spent: PrivacyLoss
@@ -85,22 +85,22 @@ class BudgetStatus(Wire):
     filter: FilterKind
     """Privacy filter that enforces the budget."""
     share: float
-    """Fraction of the budget, 0 to 1, that is spent. It is measured at the filter's order with the largest remainder,
-    like the fractions of all analysts, which add up to it."""
+    """Fraction of the budget, 0 to 1, that is spent. If the filter keeps several sums, all fractions refer to the sum
+    that is farthest from its threshold. Therefore those of the analysts add up to this one."""
     spent: PrivacyLoss
     """Guarantee of all charges so far, at the budget's delta."""
     remaining: PrivacyLoss
     """The largest epsilon of one more Gaussian-type job that would be admitted."""
     jobs: int
-    """Number of live charges: jobs, sessions and charges from outside."""
+    """Number of charges that were not refunded: jobs, sessions and charges from outside."""
     promises: list[Promise]
     """All budgets, from the first one to the last, which is in force."""
     frozen: bool
-    """Whether the steward has stopped all spending."""
+    """Whether all spending is blocked, until a steward unfreezes the dataset."""
     exceeded: bool
     """Whether external charges exceed the budget, so that its guarantee no longer holds."""
     analysts: list[AnalystSpend]
-    """Spending by analyst. An analyst sees the own entry. Stewards and auditors see all."""
+    """Spending by analyst. Analysts see only their own entry. Stewards and auditors see all."""
 
     def __repr__(self) -> str:
         remainder = f"one more job may take epsilon {self.remaining.epsilon:.4g}"

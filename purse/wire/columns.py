@@ -74,8 +74,8 @@ class NumberColumn(Wire):
     default: Bound | None = None
     """Replaces missing and unparsable values. The default is the middle of the range."""
     origin: Bound | None = None
-    """The value with code 0, between lower and upper, such as a natural zero. The middle if null. In a new dataset the
-    lower bound if the bounds are consecutive integers (a column of zeros and ones)."""
+    """The value with code 0, between lower and upper, such as a natural zero. If null, the middle of the range has
+    code 0, or in a new dataset with consecutive integers as bounds (a column of zeros and ones) the lower bound."""
     scale: Annotated[float | None, Field(ge=1e-150, le=2 * _LARGEST)] = None
     """Distance from the origin with code 1 or -1. Values beyond it are clamped. If null, the distance to the farther
     bound. Only with an origin."""

@@ -42,7 +42,7 @@ class Wanted(Wire):
     """The requested score."""
     epsilon: float | None
     """Smallest epsilon at which the medians reach the score. The medians are made monotone and interpolated over log
-    epsilon. The smallest tried epsilon if that suffices. Null if none does."""
+    epsilon. If the smallest tried epsilon suffices, it is returned. Null if no tried epsilon suffices."""
 
 
 class AccuracyForecast(Wire):

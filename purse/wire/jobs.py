@@ -52,7 +52,7 @@ class Forecast(Wire):
 
     excess_risk: float | None
     """Proven bound on E[F(w) + r(w)] minus its least value over the domain, if a minimizer lies within `distance` of
-    the start. Null where no bound with constants is proven for the method."""
+    the start. Null if no bound with explicit constants is proven for the method."""
     untrained: float | None
     """Largest excess of the start, an untrained model, over the smallest value. Null for a statistic, like the next two
     fields."""
@@ -163,8 +163,8 @@ class Quote(Wire):
     fits: bool
     """Whether the dataset's filter would admit the job now."""
     share: float | None = None
-    """Fraction of the budget that the job uses right after its charge, at the filter's order with the largest remainder
-    then. Null if the job exceeds the budget, or is of an earlier version."""
+    """Fraction of the budget that the job uses right after its charge. If the filter keeps several sums, it refers to
+    the sum that is then farthest from its threshold. Null if the job exceeds the budget or is of an earlier version."""
     remaining: PrivacyLoss
     """Remaining budget now."""
     remaining_after: PrivacyLoss | None

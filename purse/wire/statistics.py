@@ -234,7 +234,7 @@ RESULTS: Mapping[str, type[StatisticResult]] = MappingProxyType(
 
 
 class ReleasedStatistic(Wire):
-    """A released statistic. Unless stated otherwise, intervals cover noise alone, and not that rows are a sample."""
+    """A released statistic. Unless stated otherwise, intervals cover noise alone, and not the sampling of the rows."""
 
     kind: Literal["statistic"]
     """Kind of the release."""

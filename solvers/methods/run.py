@@ -85,7 +85,7 @@ class Run(Strict, ABC):
         ----------
         noise_std : noise std of the first query's answers
         """
-        return "No bound with constants is proven for this method."
+        return "No error bound with explicit constants is proven for this method."
 
     def off_minimizer(self, problem: Problem) -> float | None:
         """Return a bound on the l2 distance between the released point, before noise, and the run's own minimizer.

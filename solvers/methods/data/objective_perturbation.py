@@ -45,7 +45,7 @@ class ObjectivePerturbation(Strict):
     docs/proofs/objective_perturbation.md, row_objective_perturbation.md.
 
     Symbols: F is the mean loss, so the summed objective has Lambda = n m. The noise in the objective does not grow with
-    1 / m in directions where the data is curved, so this is the strongest of the classical baselines.
+    1 / m in directions in which F is strongly curved, so this is the strongest of the classical baselines.
 
     Parameters
     ----------

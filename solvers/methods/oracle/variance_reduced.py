@@ -25,8 +25,8 @@ StepRule = Literal["fixed", "barzilai_borwein"]
 MOST_STEPS = 1_000_000
 
 _UNPROVEN = (
-    "No bound with constants is proven for this method: all steps of an epoch share the noise of its snapshot, and the "
-    "theorems need fresh noise in every step."
+    "No error bound with explicit constants is proven for this method: all steps of an epoch share the noise of its "
+    "snapshot, and the theorems need fresh noise in every step."
 )
 _MOST_POINTS, _MOST_COORDINATES = 1_000, 1 << 18  # of a walk between two reports of progress
 _SHORTEST = 0.25  # a Barzilai-Borwein step is at least this share of the planned step
