@@ -73,10 +73,10 @@ class Curves:
 
 
 class Source(NamedTuple):
-    """The records from which a value is computed before its noise is added; all of them by default."""
+    """The records from which a value is computed before its noise is added. By default these are all records."""
 
-    is_drawn: bool = False  # n records that were drawn from the n with replacement
-    is_part: bool = False  # the records of one part, which no other answer of the use reads
+    is_drawn: bool = False  # whether they are n records drawn with replacement from the n
+    is_part: bool = False  # whether they are one part, which no other answer of the use reads
 
 
 class AbstractMechanism(ABC):
@@ -96,14 +96,15 @@ class AbstractMechanism(ABC):
     @property
     @abstractmethod
     def source(self) -> Source | None:
-        """The source of the values that `perturb` makes private, or None if the cost relies on secret records or steps.
+        """The records from which a value for `release` comes, or None if `release` must refuse the mechanism.
 
-        In the latter case `perturb` alone makes no value private.
+        It must refuse a mechanism whose cost relies on a secret batch, hidden steps, a choice among runs, or a random
+        number of answers.
         """
 
     @abstractmethod
     def horizon(self, noise: Noise) -> int | None:
-        """Draw and return the number of answers of one use if it is random. Return None if each use has `answers`."""
+        """Draw and return the number of answers of one use, at most `answers`. Return None if it is not random."""
 
     @abstractmethod
     def fits(self, n: int, unit: Unit) -> bool:
@@ -141,11 +142,11 @@ class AbstractFixedAnswers(AbstractMechanism):
 
     @final
     def horizon(self, noise: Noise) -> None:
-        """Return None."""
+        """Return None, because each use has `answers`."""
 
 
 class AbstractUnsampled(AbstractFixedAnswers):
-    """A mechanism that draws no records and no number of answers, so its cost depends on neither n nor the unit."""
+    """A mechanism that draws no records, so its cost depends on neither n nor the unit. Every use has `answers`."""
 
     __slots__ = ()
 

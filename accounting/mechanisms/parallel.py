@@ -48,9 +48,8 @@ class Parallel(AbstractFixedAnswers):
 
     @property
     def source(self) -> Source | None:
-        """The source of one answer, a part of the records."""
-        each = self.each.source
-        return None if each is None else each._replace(is_part=True)
+        """The records of one part, or None unless an answer of `each` may read all records."""
+        return Source(is_part=True) if self.each.source == Source() else None
 
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether each part can have a record and one answer fits."""

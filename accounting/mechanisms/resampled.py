@@ -54,9 +54,9 @@ class Resampled(AbstractFixedAnswers):
 
     @property
     def source(self) -> Source | None:
-        """The source of the run, drawn records."""
+        """The drawn records that the run reads, or None if `each` would need a draw of its own."""
         each = self.each.source
-        return None if each is None else each._replace(is_drawn=True)
+        return None if each is None or each.is_drawn else each._replace(is_drawn=True)
 
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether the draw is from exactly n rows, because its cost depends on n, and the run on them fits."""

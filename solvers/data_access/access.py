@@ -126,14 +126,14 @@ class DataAccess(AbstractOracle):
 
         A neighbor may move the value by 2 `bound` at most (under zero_out by `bound`) in the mechanism's norm: l2
         (Gaussian), l1 (Laplace), or each score (exponential, which returns an index). The mechanism's `source` states
-        which records the value must come from: all of them, drawn ones, or those of a part. The records of a part,
-        which are those read since the last release, must come after those of the query's earlier parts.
+        which records the value must come from: all of them, drawn ones, or those of a part. For a part, the records
+        read since the last release must come after those of the query's earlier parts.
 
         Raises
         ------
         OutOfPlan
-            if the plan does not hold this answer, its mechanism samples records or hides steps, a part of a parallel
-            use would read a record again, or the mechanism is for other rows
+            if the plan does not hold this answer, its mechanism has no source, a part of a parallel use would read a
+            record again, or the mechanism is for other rows
         """
         mechanism = self.planned(query).mechanism
         source = mechanism.source
