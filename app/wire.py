@@ -13,7 +13,7 @@ from purse.wire import jobs
 from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Omitted, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
-from purse.wire.statistics import Condition
+from purse.wire.table1 import Condition
 from purse.wire.terms import MAX_TERMS, Term
 from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
 from solvers.domains import Domain, Free

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from purse.extras import ClientError as ClientError
 from purse.text import loss
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.violations import plain_message
@@ -17,10 +18,6 @@ from purse.wire.problems import ProblemDetails, Remaining, Violation
 UNKNOWN: Final = "unexpected_response"
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _REMAINING: Final = re.compile(r" *`remaining`[^.]*\.?")  # a sentence about the field, whose value is shown instead
-
-
-class ClientError(Exception):
-    """Base class of all errors that the client raises on purpose."""
 
 
 class Unreachable(ClientError):

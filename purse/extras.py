@@ -1,10 +1,8 @@
-"""Errors about optional packages that are not installed."""
+"""The base class of errors, and errors about optional packages that are not installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
-
-from purse.errors import ClientError
 
 ARITHMETIC: Final = frozenset({"dp_accounting", "llvmlite", "mpmath", "numba", "randomgen", "scipy"})
 """Import names of the extra `solvers`. A package that is in no list here belongs to the extra `server`."""
@@ -16,6 +14,10 @@ _EXTRAS: Final = {
     "matplotlib": "plot",
 }
 _WITHOUT_EXTRA: Final = frozenset({"pandas"})
+
+
+class ClientError(Exception):
+    """Base class of all errors that the client raises on purpose."""
 
 
 class NotInstalled(ClientError):

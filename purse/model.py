@@ -187,7 +187,7 @@ class Model(Tabular, models.Model):
 
         return to_onnx(self)
 
-    def tables(self) -> list[Table]:
+    def lay_out(self) -> list[Table]:
         """Return the regression table, or the coefficients of each margin, and the score of a tuning."""
         if self.table is not None:
             return self.regression.tables()

@@ -273,7 +273,7 @@ class Regression(Tabular):
     def __repr__(self) -> str:
         return f"<regression: {len(self._resolved)} of {len(self.rows)} terms resolved>"
 
-    def tables(self) -> list[Table]:
+    def lay_out(self) -> list[Table]:
         """Return the table. A coefficient that is not resolved has its reason instead of an estimate."""
         rows: list[tuple[Cell, ...]] = []
         for row in self.rows:

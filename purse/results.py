@@ -1,49 +1,31 @@
 """Released statistics and evaluations, forecasts and budgets as a client returns them: with frames, HTML and plots."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from purse.extras import needing
-from purse.layouts import forecast, tables
 from purse.plots import axes_of, bars
 from purse.tables import Table, Tabular
 from purse.wire.budgets import BudgetStatus
 from purse.wire.evaluations import Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.forecasts import AccuracyForecast, Wanted, reaching
-from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 
 MAX_BARS: Final = 40
 
 
-class Statistic(Tabular, ReleasedStatistic):
+class Statistic(ReleasedStatistic):
     """A released statistic; `result` has its numbers."""
-
-    def tables(self) -> list[Table]:
-        """Return the tables in which the statistic is shown to people."""
-        return list(tables(self))
 
     def plot(self, axes: Any | None = None) -> Any:
         """Draw the numbers of the first table as bars with their intervals. This needs the extra `plot`."""
         return _drawn(axes, self.tables()[0])
 
 
-class Profile(Tabular, DatasetProfile):
-    """A released profile of a dataset; `columns` has its numbers."""
-
-    def tables(self) -> list[Table]:
-        """Return the tables in which the profile is shown to people."""
-        return list(tables(self))
-
-
-class Evaluation(Tabular, ReleasedEvaluation):
+class Evaluation(ReleasedEvaluation):
     """A released evaluation; `result` has its numbers."""
-
-    def tables(self) -> list[Table]:
-        """Return the tables in which the evaluation is shown to people, such as its ROC curve."""
-        return list(tables(self))
 
     def r2(self, target_std: float) -> Measured:
         """Return R^2 = 1 - mean squared error / target_std^2 of a model of a number, with the ends of its intervals.
@@ -89,7 +71,7 @@ class Evaluation(Tabular, ReleasedEvaluation):
         return _drawn(axes, self.tables()[0])
 
 
-class Forecast(Tabular, AccuracyForecast):
+class Forecast(AccuracyForecast):
     """A forecast; `at` has the expected scores."""
 
     @classmethod
@@ -128,10 +110,6 @@ class Forecast(Tabular, AccuracyForecast):
         axes.legend()
         return axes
 
-    def tables(self) -> list[Table]:
-        """Return the expected scores, with the range of 80 % of the runs."""
-        return [forecast(self)]
-
 
 class BudgetReport(Tabular, BudgetStatus):
     """A dataset's budget: what is spent, by analyst, and what remains."""
@@ -141,10 +119,10 @@ class BudgetReport(Tabular, BudgetStatus):
         names = [*(each.analyst for each in self.analysts), "remaining"]
         return bars(axes, names, [*(each.share for each in self.analysts), 1.0 - self.share], "share of the budget")
 
-    def tables(self) -> list[Table]:
-        """Return the spending of each analyst."""
+    def lay_out(self) -> Iterator[Table]:
+        """Yield the spending of each analyst."""
         rows = [(each.analyst, each.jobs, each.share, each.spent.epsilon, each.spent.delta) for each in self.analysts]
-        return [Table(("analyst", "jobs", "share", "epsilon", "delta"), rows)]
+        yield Table(("analyst", "jobs", "share", "epsilon", "delta"), rows)
 
 
 class Twin(bytes):

@@ -1,16 +1,19 @@
 """Released numbers as tables: text for a terminal, HTML for a notebook, a frame of pandas, cells for a page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
-from typing import Any, Final, Literal
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol
 
 from purse import text
 from purse.extras import needing
 
 MAX_HTML_ROWS: Final = 20
+INTERVAL_STDS: Final = 1.96  # half-width of a 95 % interval, in stds
 _MAX_CURVE_ROWS = 10  # of a ROC curve on a terminal
 _BAR_COLUMNS = 40  # of the longest bar on a terminal
 _LEAST_P_VALUE = 0.001  # shown with digits
@@ -43,6 +46,19 @@ class Span:
     date: str | None = None
 
 
+class _Interval(Protocol):
+    """A released number and its interval in a message."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+
 class PValue(float):
     """A p-value. Text shows one below 0.001 as `< 0.001`, because further digits of it say nothing."""
 
@@ -60,6 +76,7 @@ class PValue(float):
 Cell = str | int | float | Estimate | Span | None
 Dates = Mapping[str, str | None]
 """By column name, the part of a date that the numbers are, such as days; None for other columns."""
+NO_DATES: Dates = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,20 @@ class Table:
     look: Look = "plain"
     within: float = 0.0
     origin: float = 0.0
+
+    @classmethod
+    def grid(
+        cls,
+        caption: str,
+        names: Sequence[Cell],
+        headings: Sequence[str],
+        cells: Sequence[Sequence[Cell]],
+        note: str = "",
+        within: float = 0.0,
+    ) -> "Table":
+        """Return a table of rows and columns as a heat map."""
+        rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
+        return cls(("", *headings), rows, caption, note, "heat", within)
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -164,8 +195,12 @@ class Tabular(ABC):
     __slots__ = ()
 
     @abstractmethod
+    def lay_out(self) -> Iterable[Table]:
+        """Return the tables in which the document is shown to people, one after the other."""
+
     def tables(self) -> list[Table]:
         """Return the tables in which the document is shown to people."""
+        return list(self.lay_out())
 
     def to_frame(self) -> Any:
         """Return the main numbers as a DataFrame of pandas.
@@ -237,6 +272,16 @@ def as_estimate(cell: object, within: float = 0.0) -> Estimate:
         return cell
     value = float(cell) if isinstance(cell, int | float) else 0.0
     return Estimate(value, value - within, value + within)
+
+
+def estimate_of(interval: _Interval | None, date: str | None = None) -> Estimate | None:
+    """Return a released number with its interval as a cell, or None for a number that was not released."""
+    return None if interval is None else Estimate(interval.value, interval.low, interval.high, date)
+
+
+def spans(edges: Sequence[float], date: str | None = None) -> list[Cell]:
+    """Return the ranges between edges."""
+    return [Span(low, high, date) for low, high in pairwise(edges)]
 
 
 def _main_index(row: Sequence[Cell]) -> int:

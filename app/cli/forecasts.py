@@ -10,7 +10,7 @@ from app.cli.options import Dataset, Delta, OptionalArgument, OptionalFile, Trai
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from app.http.errors import ApiError
-from purse import Client, layouts, text
+from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire.forecasts import AccuracyForecast
 from purse.wire.twins import TwinSource
@@ -93,7 +93,7 @@ def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, A
 
 def _text(computed: AccuracyForecast) -> str:
     """Return a forecast as text: a table, bars from a constant answer to the best model, and the assumptions."""
-    measure = layouts.MEASURES.get(computed.measure, computed.measure)
+    measure = computed.score_name
     facts = [
         ("forecast", f"{measure} of {computed.target}, at delta {computed.delta:.3g}"),
         ("runs", f"{computed.runs} at each epsilon"),
@@ -103,7 +103,7 @@ def _text(computed: AccuracyForecast) -> str:
     if computed.wanted is not None:
         facts.append((f"{measure} {computed.wanted.score:g}", _needed(computed)))
     assumptions = "".join(text.paragraph(sentence) for sentence in computed.rests_on)
-    return "\n".join((text.facts(facts), layouts.forecast(computed).to_text(), assumptions))
+    return "\n".join((text.facts(facts), *(table.to_text() for table in computed.tables()), assumptions))
 
 
 def _needed(computed: AccuracyForecast) -> str:

@@ -104,7 +104,7 @@ def backup(
     settings = settings_of_home(home)
     copied = back_up(settings, target.absolute(), with_key)
     document = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
-    return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
+    return Output(document, notes=[f"{target} is a copy of {settings.home}. Number of datasets: {copied}"])
 
 
 def copy_database(

@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from accounting.privacy import Relation, Unit
-from purse import layouts, text
+from purse import text
 from purse.wire.allotments import Allotment
 from purse.wire.budgets import PrivacyLoss, Promise
 from purse.wire.evaluations import ReleasedEvaluation
@@ -111,7 +111,7 @@ def release_output(released: Released, out: Path | None) -> Output:
         rows += f" of the holdout set, for {released.model}"
     heading = (released.kind, f"{released.job}, {rows}")
     facts = text.facts([heading, ("privacy", loss(privacy)), ("neighbors", privacy.neighbors)])
-    parts = [facts, *(table.to_text() for table in layouts.tables(released))]
+    parts = [facts, *(table.to_text() for table in released.tables())]
     return Output(released, "\n".join(parts), [] if out is None else [write_json(out, released)])
 
 

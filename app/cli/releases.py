@@ -8,10 +8,10 @@ import typer
 from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Delta, OutFile, QuoteOnly, Release
 from app.cli.output import Output, Refusal, note, release_output
-from purse import Client, layouts
+from purse import Client
 from purse.client.requests import without_none
+from purse.client.statistics import condition
 from purse.plots import intervals_svg
-from purse.table1 import condition
 from purse.wire.statistics import ReleasedStatistic
 
 Columns = Annotated[list[str], typer.Argument(help="Declared columns.")]
@@ -37,7 +37,7 @@ def count(
     output = _statistic(client, dataset, columns, release, name="counts", bins=bins)
     released = output.document
     if svg is not None and isinstance(released, ReleasedStatistic):
-        [drawn] = layouts.tables(released)
+        [drawn] = released.tables()
         title = f"{drawn.caption} (epsilon {released.privacy.epsilon:.3g})"
         svg.write_text(intervals_svg(title, drawn.lines.labels, drawn.lines.estimates))
         note(f"wrote {svg}")

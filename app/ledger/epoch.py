@@ -7,7 +7,7 @@ heads. The next start accepts this, because each chain still contains its head i
 published head was restored from an older copy, or rewritten. Charges made since then are unknown, and would be spent
 again.
 
-The file contains JSON lines: first the service and the ledgers that were lost for good, then heads, of which the
+The file contains JSON lines: first the service and the ledgers that were permanently lost, then heads, of which the
 highest of each ledger counts. Each commit, or several that wait, adds one write and one flush. The file is rewritten at
 a start, when it is long, and after a write that failed. A last line without its end was cut off by a crash. Any number
 of servers write to one file in turn, so heads may be in any order; a rewrite keeps the heads of other servers.
@@ -48,8 +48,9 @@ _RESTORE = (
     "loss in each ledger that lost entries, freezes it, and lets the service start"
 )
 _FIND = (
-    "Mount its disk, or name the right file in PURSE_EPOCH_FILE. If it is lost for good, `purse ledger accept-rollback "
-    "--reason ...` records the loss in every ledger, freezes it, and lets the service start"
+    "Mount its disk, or name the right file in PURSE_EPOCH_FILE. If it is permanently lost, "
+    "`purse ledger accept-rollback --reason ...` records the loss in every ledger, freezes it, and lets the service "
+    "start"
 )
 
 

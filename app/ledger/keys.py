@@ -43,7 +43,7 @@ class SigningKeys:
         except (ReceiptInvalid, IsADirectoryError):
             raise KeyLost(
                 f"{self._file} is damaged: it does not hold a signing key. Restore it from a backup; or, if the key is "
-                "lost for good, move the file away and make another with `purse ledger new-key --is-lost`"
+                "permanently lost, move the file away and make another with `purse ledger new-key --is-lost`"
             ) from None
 
     @staticmethod
@@ -61,7 +61,7 @@ class SigningKeys:
         if has_ledger and not file.exists():
             raise KeyLost(
                 f"{file} is missing, and there are ledgers whose receipts it signed. Restore it from a backup, or, if "
-                "it is lost for good, make another with `purse ledger new-key --is-lost`"
+                "it is permanently lost, make another with `purse ledger new-key --is-lost`"
             )
         return SigningKeys(home)
 

@@ -25,13 +25,13 @@ async def receipts(visit: Visiting) -> Response:
 
 @router.get("/jobs/{job_id}/receipt")
 async def receipt(visit: Visiting, job_id: Identifier) -> Response:
-    """Return a job's receipt with the signed bytes."""
+    """Return a job's receipt, whose signed bytes the browser verifies."""
     return await _receipt(visit, "job", job_id)
 
 
 @router.get("/sessions/{session_id}/receipt")
 async def session_receipt(visit: Visiting, session_id: Identifier) -> Response:
-    """Return the receipt of an ended session with the signed bytes."""
+    """Return the receipt of an ended session, whose signed bytes the browser verifies."""
     return await _receipt(visit, "session", session_id)
 
 
@@ -49,7 +49,7 @@ async def _receipt(visit: Visit, kind: Literal["job", "session"], subject_id: st
 
 @router.get("/datasets/{dataset_id}/ledger")
 async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None = None) -> Response:
-    """Return a part of the entries, the newest first, and the server's statements about all of them."""
+    """Return a part of the ledger, newest entry first, and the server's statements, which the browser checks."""
     path = f"/v1/datasets/{dataset_id}"
     head = await visit.api.get(f"{path}/ledger/head")  # read before the entries, which then reach at least this far
     entries_page = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_ENTRIES_PER_PAGE, order="desc")
@@ -61,7 +61,7 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
 
 @router.get("/datasets/{dataset_id}/ledger/entries")
 async def entries(visit: Visiting, dataset_id: Identifier, cursor: Cursor = "0") -> Response:
-    """Return entries with the API's bytes, because the page hashes them."""
+    """Return ledger entries byte for byte as the API returns them, because the page hashes them."""
     query = {"cursor": cursor, "limit": _ENTRIES_PER_REQUEST}
     answer = await visit.api.send("GET", f"/v1/datasets/{dataset_id}/ledger", params=query)
     return Response(answer.content, media_type="application/json")

@@ -23,12 +23,12 @@ async def show(visit: Visiting, session_id: Identifier) -> Response:
 
 @router.post("/{session_id}/close")
 async def close(visit: Visiting, session_id: Identifier) -> Response:
-    """Close a session, which refunds its unused part where that is safe."""
+    """Close a session. Its unused part is refunded if its rule allows this."""
     await visit.api.send("POST", f"/v1/sessions/{session_id}/close")
     return visit.go(f"/sessions/{session_id}")
 
 
 @router.get("/{session_id}/files/receipt")
 async def download(visit: Visiting, session_id: Identifier) -> Response:
-    """Return the receipt of an ended session as a file, with the API's bytes."""
+    """Return the receipt of an ended session as a file, byte for byte as the API returns it."""
     return await visit.download(f"/v1/sessions/{session_id}/receipt", f"{session_id}.receipt.json")

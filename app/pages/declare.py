@@ -23,7 +23,7 @@ router = page_router("/declare", STEWARDS_ONLY)
 
 @router.get("")
 async def empty(visit: Visiting) -> Response:
-    """Return the empty form."""
+    """Return an empty form for a dataset whose records are elsewhere."""
     return await _page(visit, {})
 
 

@@ -151,7 +151,7 @@ class Visit:
         return RedirectResponse(self.root + path, 303)
 
     async def download(self, path: str, name: str, **query: int) -> Response:
-        """Return an answer of the API as a file of this name, with the API's bytes."""
+        """Return an answer of the API as a file of this name, byte for byte."""
         answer = await self.api.send("GET", path, params=query)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(answer.content, media_type=answer.headers["content-type"], headers=headers)

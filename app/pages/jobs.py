@@ -123,7 +123,7 @@ async def cancel(visit: Visiting, job_id: Identifier) -> Response:
 async def download(
     visit: Visiting, job_id: Identifier, name: Literal["model", "statistic", "profile", "evaluation", "receipt"]
 ) -> Response:
-    """Return a release or its receipt as a file, with the API's bytes."""
+    """Return a release or its receipt as a file, byte for byte as the API returns it."""
     return await visit.download(f"/v1/jobs/{job_id}/{name}", f"{job_id}.{name}.json")
 
 

@@ -3,15 +3,14 @@
 A page shows the first rows and columns of a large release. The file contains all of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.pages import charts, words
 from app.pages.charts import Chart
-from purse import layouts, tables
-from purse.layouts import Release
+from purse import tables
 from purse.model import COEFFICIENT_HEADING, INTERCEPT, Model
-from purse.tables import Estimate, as_estimate, written
+from purse.tables import Dates, Estimate, as_estimate, written
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
@@ -20,6 +19,7 @@ MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
 MOST_OF_PAGE = 5000  # cells of a page, after which no further table is shown
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
 _DARKEST_SHADE = 0.5  # text on it stays readable
+Release = Model | ReleasedStatistic | ReleasedEvaluation | DatasetProfile
 _DOCUMENTS: Mapping[str, type[Release]] = {
     "statistic": ReleasedStatistic,
     "evaluation": ReleasedEvaluation,
@@ -109,20 +109,29 @@ class View:
     is_all: bool = True
 
 
-def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
+def view(kind: str, content: bytes, dates: Dates) -> View:
     """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
     if len(content) > MOST_BYTES:
         return View(is_all=False)
     release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
     first: list[PageTable] = []
     cells = 0
-    for each in map(_without_zeros, layouts.tables(release, dates)):
+    for each in map(_without_zeros, _tables(release, dates)):
         if cells >= MOST_OF_PAGE:
             return View(release, tuple(first), is_all=False)
         table = PageTable.of(each)
         first.append(table)
         cells += len(table.rows) * len(table.heads)
     return View(release, tuple(first))
+
+
+def _tables(release: Release, dates: Dates) -> Iterable[tables.Table]:
+    """Return the tables of a release, and the forest plot of a regression table."""
+    if isinstance(release, ReleasedStatistic):
+        return release.lay_out(dates)
+    if isinstance(release, Model) and release.table is not None:
+        return [*release.lay_out(), release.regression.forest()]
+    return release.lay_out()
 
 
 def is_number(cell: str) -> bool:

@@ -42,7 +42,7 @@ async def create(visit: Visiting) -> Response:
 
 @router.post("/revoke")
 async def revoke(visit: Visiting) -> Response:
-    """Revoke a token at once."""
+    """Revoke a token immediately."""
     values = await visit.form()
     error = await visit.rejection("DELETE", f"/v1/tokens/{part(values.get('token', ''))}")
     return visit.go("/tokens") if error is None else await _page(visit, {}, error)

@@ -122,7 +122,7 @@ class Editor:
 
 @router.get("")
 async def empty(visit: Visiting) -> Response:
-    """Return the page with an empty declaration."""
+    """Return the editor with an empty declaration, and the field for the file."""
     return await _written(visit, {"columns.0.name": ""}, "upload.html")
 
 
@@ -134,9 +134,9 @@ async def spec(visit: Visiting) -> Response:
 
 @router.post("/editor")
 async def editor(visit: Visiting) -> Response:
-    """Return the editor after one step.
+    """Return the editor after a change, such as an added column or a pasted declaration.
 
-    A step adds or removes a column, makes a column the person column, or takes a file's header or a pasted declaration.
+    A change adds or removes a column, makes a column the person column, or takes a file's header or a declaration.
     """
     values = await visit.form()
     step, _, operand = values.pop("step", "").partition(":")
@@ -166,7 +166,7 @@ async def editor(visit: Visiting) -> Response:
 
 @router.post("")
 async def upload(visit: Visiting) -> Response:
-    """Pass the visitor's body to the API as it arrives, and show the report."""
+    """Register the dataset, and report once on its values. The body passes to the API as it arrives."""
     registered = (await visit.api.forward("POST", "/v1/datasets")).json()
     report = FileReport.model_validate_json(json.dumps(registered["report"]))
     return await visit.page("uploaded.html", 201, dataset=registered, report=report)

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from purse.tables import exact_date
+from purse.wire.statistics import RESULTS
 
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
 _MILLION, _BILLION = 1e6, 1e9
@@ -18,11 +19,9 @@ STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed
 BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
 """Variants of the badges of a job's states; the others have none."""
 OPTIONS = {
-    "counts": "counts: histogram or cross table",
-    "covariance": "covariance: covariances and correlations",
     "profile": "profile: all columns, readable by everybody with access",
     "inference": "a regression table, with standard errors",
-    "table1": "table1: groups side by side (Table 1)",
+    **{name: f"{name}: {result.releases}" for name, result in RESULTS.items()},
 }
 """Texts of options whose names do not explain them, and of a flag that is set."""
 LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison", "repeats": "Runs of each candidate"}

@@ -12,7 +12,7 @@ from purse.coding import codes_of
 from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
-from purse.wire.statistics import Condition
+from purse.wire.table1 import Condition
 from solvers import groups
 from solvers.groups import Groups
 from solvers.statistics import AnyStatistic, Table1

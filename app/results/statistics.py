@@ -37,7 +37,7 @@ from purse.wire.statistics import (
     MeansResult,
     NumberMean,
     QuantilesResult,
-    Table1Result,
+    Result,
 )
 from solvers import count_bounds
 from solvers.preparation.moments import columns_of
@@ -47,9 +47,7 @@ _WIDE_FOR_THREE = 2.393980  # half-width in stds such that three intervals hold 
 Answers = NDArray[np.float64]
 
 
-def result(
-    spec: JobSpec, answers: Answers
-) -> CountsResult | MeansResult | QuantilesResult | CovarianceResult | Table1Result:
+def result(spec: JobSpec, answers: Answers) -> Result:
     """Return the result of a statistic from the flat answers of its run. Raise `ValueError` for a profile."""
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)

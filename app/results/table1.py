@@ -28,7 +28,7 @@ from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.evaluations import Measured
 from purse.wire.jobs import IntervalWidth
 from purse.wire.profiles import ColumnProfile, Interval
-from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumber, Table1Result
+from purse.wire.table1 import Comparison, Group, GroupCategories, GroupNumber, Table1Result
 from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)

@@ -28,7 +28,7 @@ from purse.errors import DesignError
 from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.datasets import DatasetSpec
-from purse.wire.statistics import Condition
+from purse.wire.table1 import Condition
 from purse.wire.terms import Term
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded

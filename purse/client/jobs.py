@@ -21,10 +21,11 @@ from purse.client.sending import Sender
 from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
-from purse.results import Evaluation, Profile, Statistic
+from purse.results import Evaluation, Statistic
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
 from purse.wire.jobs import Job, JobEvent, JobKind, JobState
+from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, ReceiptDocument
 
 
@@ -127,9 +128,9 @@ class AsyncJobs:
         """Return the model that a job released."""
         return await self._sender.send(get(api_path("jobs", job, "model"), Model))
 
-    async def profile(self, job: str) -> Profile:
+    async def profile(self, job: str) -> DatasetProfile:
         """Return the profile that a job of any analyst released; `Dataset.profile` is the id of the latest job."""
-        return await self._sender.send(get(api_path("jobs", job, "profile"), Profile))
+        return await self._sender.send(get(api_path("jobs", job, "profile"), DatasetProfile))
 
     async def statistic(self, job: str) -> Statistic:
         """Return the statistic that a job released."""
@@ -206,7 +207,7 @@ class AsyncJobHandle:
         await self.wait(timeout, progress)
         return await self.model()
 
-    async def profile(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Profile:
+    async def profile(self, timeout: float | None = None, progress: bool | Watch | None = None) -> DatasetProfile:
         """Wait and return the profile: see `wait`."""
         await self.wait(timeout, progress)
         return await AsyncJobs(self._sender).profile(self.id)

@@ -1,5 +1,8 @@
 """Statistics from asyncio whose requests have a short form."""
 
+import json
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -7,8 +10,9 @@ from typing import Any, final
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.requests import without_none
 from purse.client.sending import Sender
-from purse.table1 import condition
 from purse.wire.datasets import Dataset
+
+_CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
 
 
 @final
@@ -52,3 +56,31 @@ class AsyncStatistics:
             idempotency_key=idempotency_key,
             **without_none(by=[by] if isinstance(by, str) else list(by), columns=columns, where=conditions),
         )
+
+
+def condition(text: str) -> dict[str, Any]:
+    """Return the condition of a text such as `age >= 65`, `ward in a, b` or `code == "1"`.
+
+    A value in double quotes is text also if it is a number.
+
+    Raises
+    ------
+    ValueError
+        if the text has no operator, or nothing on one side of it.
+    """
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text!r} is not a condition. Write a column, ==, !=, <, <=, >, >= or in, and a value")
+    value = parts["value"]
+    values = [_value(part.strip()) for part in value.split(",")] if parts["op"] == "in" else _value(value)
+    return {"column": parts["column"], "op": parts["op"], "value": values}
+
+
+def _value(text: str) -> float | str:
+    """Return a finite number as a number, and any other text as it is, without double quotes."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if isinstance(value, str) or (is_number and abs(value) <= sys.float_info.max) else text

@@ -1,10 +1,12 @@
 """A released evaluation: measures of a model on the holdout set, with intervals."""
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from purse.text import loss
+from purse.tables import Span, Table, Tabular, estimate_of, spans
+from purse.text import loss, number
 from purse.wire.base import Identifier, Name, Sha256, Wire
 from purse.wire.models import PrivacyStatement
 
@@ -82,6 +84,30 @@ class TwoClasses(Wire):
     calibration: list[CalibrationBin] | None
     """Calibration by score. Null if scores are not probabilities."""
 
+    def lay_out(self) -> Iterator[Table]:
+        """Yield the measures, the ROC curve and the calibration."""
+        yield _measures({"accuracy": self.accuracy, "AUC": self.auc, "log loss": self.log_loss})
+        positive = self.classes[1]
+        points = [
+            (
+                each.threshold,
+                estimate_of(each.false_positive_rate),
+                estimate_of(each.true_positive_rate),
+                estimate_of(each.accuracy),
+            )
+            for each in self.thresholds
+        ]
+        headings = ("threshold", "false positive rate", "true positive rate", "accuracy")
+        note = f"A row is called {positive} if its score is at least the threshold."
+        yield Table(headings, points, "ROC curve", note, "roc")
+        if self.calibration:
+            bins = [
+                (Span(each.low, each.high), round(each.records), estimate_of(each.positive))
+                for each in self.calibration
+            ]
+            note = f"If the model is calibrated, the share of {positive} lies inside the range of the score."
+            yield Table(("score", "rows", f"share of {positive}"), bins, "Calibration", note, "calibration")
+
 
 class ManyClasses(Wire):
     """Measures of a model of several classes, which predicts the class with the largest margin."""
@@ -95,6 +121,13 @@ class ManyClasses(Wire):
     """Share of records whose class is predicted."""
     recall: list[Measured]
     """For each class, the share that is predicted."""
+
+    def lay_out(self) -> Iterator[Table]:
+        """Yield the measures, and the counts of true and predicted classes."""
+        recalls = zip((f"recall of {name}" for name in self.classes), self.recall, strict=True)
+        yield _measures({"accuracy": self.accuracy, **dict(recalls)})
+        counts = [[round(count) for count in row] for row in self.counts]
+        yield Table.grid("Rows by true class, and by predicted class", self.classes, self.classes, counts)
 
 
 class Residuals(Wire):
@@ -111,8 +144,29 @@ class Residuals(Wire):
     mean_absolute_error: Measured
     """Mean absolute value of the clipped residuals, in the target's unit."""
 
+    def lay_out(self) -> Iterator[Table]:
+        """Yield the measures, and the counts of residuals."""
+        squared, absolute = self.mean_squared_error, self.mean_absolute_error
+        yield _measures({"mean squared error": squared, "mean absolute error": absolute})
+        rows = list(zip(spans(self.edges), map(round, self.counts), strict=True))
+        note = (
+            f"A residual is the prediction minus the target, cut to {number(self.clip)} in either direction. The first "
+            "and the last bin contain the cut residuals, which make both errors too small."
+        )
+        yield Table(("residual", "rows"), rows, "Residuals", note, "histogram")
 
-class ReleasedEvaluation(Wire):
+
+def _measures(measures: Mapping[str, Measured | None]) -> Table:
+    rows = [
+        (name, estimate_of(each), Span(each.noise_low, each.noise_high))
+        for name, each in measures.items()
+        if each is not None
+    ]
+    note = "The interval covers noise and sampling in 95 of 100 evaluations. The last column covers the noise alone."
+    return Table(("measure", "value", "noise alone"), rows, "On the holdout set", note)
+
+
+class ReleasedEvaluation(Tabular, Wire):
     """A released evaluation on holdout records, none of which the model was trained on."""
 
     kind: Literal["evaluation"]
@@ -130,3 +184,7 @@ class ReleasedEvaluation(Wire):
 
     def __repr__(self) -> str:
         return f"<evaluation of {self.model}: {loss(self.privacy.epsilon, self.privacy.delta)}; see .result>"
+
+    def lay_out(self) -> Iterator[Table]:
+        """Return the tables of the measures, such as the ROC curve."""
+        return self.result.lay_out()

@@ -1,13 +1,16 @@
 """Forecasts of accuracy against epsilon, from runs on a public twin. No data is read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Literal
 
+from purse.tables import Estimate, Table, Tabular
 from purse.wire.base import Identifier, Name, Wire
 from purse.wire.twins import TwinNumber, TwinSource
 
 MOST_TRIES, MOST_EPSILONS = 50, 12
+_SCORE_NAMES: Mapping[str, str] = MappingProxyType({"r2": "R^2"})  # those that differ from their keys
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -45,7 +48,7 @@ class Wanted(Wire):
     epsilon. If the smallest tried epsilon suffices, it is returned. Null if no tried epsilon suffices."""
 
 
-class AccuracyForecast(Wire):
+class AccuracyForecast(Tabular, Wire):
     """Expected accuracy against epsilon, from runs of the real method on a public twin. No data was touched."""
 
     dataset: Identifier | None
@@ -78,6 +81,31 @@ class AccuracyForecast(Wire):
     """The smallest epsilon for the target score, if requested."""
     rests_on: list[str]
     """Assumptions of the forecast, in sentences."""
+
+    @property
+    def score_name(self) -> str:
+        """The measure as people write it."""
+        return _SCORE_NAMES.get(self.measure, self.measure)
+
+    def lay_out(self) -> Iterator[Table]:
+        """Yield the expected scores, with the range of 80 % of the runs. Bars begin at the best constant answer."""
+        has_errors = any(each.rmse for each in self.at)
+        rows = [
+            (each.epsilon, *map(_estimate_of, (each.score, each.rmse) if has_errors else (each.score,)), each.method)
+            for each in self.at
+        ]
+        yield Table(
+            ("epsilon", self.score_name, *(["error (rmse)"] if has_errors else []), "method"),
+            rows,
+            note="The ranges contain 80 % of the runs. Scores on your data differ. Compare each with the score without "
+            "noise.",
+            look="bars",
+            origin=self.constant,
+        )
+
+
+def _estimate_of(spread: Spread | None) -> Estimate | None:
+    return None if spread is None else Estimate(spread.median, spread.low, spread.high)
 
 
 def reaching(score: float, at: Sequence[ExpectedScore]) -> float | None:

@@ -1,11 +1,14 @@
 """A released profile: noisy facts about all columns, for everyone with access to the dataset."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from purse.tables import INTERVAL_STDS, Cell, Table, Tabular, estimate_of, spans
+from purse.text import loss
 from purse.wire.base import Identifier, Name, Wire
-from purse.wire.columns import Column
+from purse.wire.columns import CategoryColumn, Column
 from purse.wire.models import PrivacyStatement, ReleasedMoments
 
 
@@ -50,8 +53,28 @@ class ColumnProfile(Wire):
     moments: ReleasedMoments
     """Moments of the encoded values, by which jobs standardize rows."""
 
+    @property
+    def table(self) -> Table:
+        """Its counts."""
+        counts = list(map(round, self.counts))
+        if isinstance(self.column, CategoryColumn):
+            rows = list(zip(self.column.levels, counts, strict=True))
+            within = INTERVAL_STDS * self.counts_noise_std
+            return Table(("category", "rows"), rows, self.column.name, look="bars", within=within)
+        bins = list(zip(spans(self.edges or (), self.column.date), counts, strict=True))
+        return Table((self.column.name, "rows"), bins, self.column.name, look="histogram")
 
-class DatasetProfile(Wire):
+    @property
+    def summary(self) -> tuple[Cell, ...]:
+        """The name, mean, standard deviation, median and two outer quantiles of a number."""
+        date = None if isinstance(self.column, CategoryColumn) else self.column.date
+        quantiles = {quantile.share: quantile.at for quantile in self.quantiles or ()}
+        places = (self.mean, quantiles.get(0.5), quantiles.get(0.05), quantiles.get(0.95))
+        mean, *estimates = (estimate_of(place, date) for place in places)
+        return (self.column.name, mean, estimate_of(self.std), *estimates)
+
+
+class DatasetProfile(Tabular, Wire):
     """A profile of a dataset: released once for one price and one receipt, and free to use afterwards."""
 
     kind: Literal["profile"]
@@ -62,3 +85,14 @@ class DatasetProfile(Wire):
     job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""
+
+    def __repr__(self) -> str:
+        return f"<profile of {self.dataset}: {loss(self.privacy.epsilon, self.privacy.delta)}; see .columns>"
+
+    def lay_out(self) -> Iterator[Table]:
+        """Yield a summary of all numbers, and the counts of each column."""
+        numbers = [each.summary for each in self.columns if each.edges is not None]
+        if numbers:
+            yield Table(("number", "mean", "std", "median", "5 %", "95 %"), numbers, "Numbers")
+        for each in self.columns:
+            yield each.table

@@ -1,24 +1,31 @@
 """A released statistic: noisy numbers about declared columns, with intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
+from purse.tables import (
+    INTERVAL_STDS,
+    NO_DATES,
+    Cell,
+    Dates,
+    Table,
+    Tabular,
+    as_estimate,
+    estimate_of,
+    spans,
+    written,
+)
 from purse.text import loss
 from purse.wire.base import Identifier, Name, Wire
 from purse.wire.columns import CategoryColumn, Column
-from purse.wire.evaluations import Measured
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval, QuantileEstimate
-
-
-class StatisticResult(Wire):
-    """The numbers of a statistic."""
-
-    heading: ClassVar[str]  # the words before the columns in the title of its job
-    is_of_numbers: ClassVar[bool]  # whether it describes number columns only
+from purse.wire.results import StatisticResult
+from purse.wire.table1 import Table1Result
 
 
 class Axis(Wire):
@@ -29,11 +36,18 @@ class Axis(Wire):
     edges: list[float] | None = None
     """Ends of a number's bins, one more than bins, in its unit."""
 
+    @property
+    def labels(self) -> list[Cell]:
+        """The names of its parts."""
+        column = self.column
+        return [*column.levels] if isinstance(column, CategoryColumn) else spans(self.edges or (), column.date)
+
 
 class CountsResult(StatisticResult):
     """Noisy number of rows in each cell. A count may be negative, and counts need not add up to the rows."""
 
     heading: ClassVar = "Counts of"
+    releases: ClassVar = "rows in each cell of a histogram or a cross table"
     is_of_numbers: ClassVar = False
 
     name: Literal["counts"]
@@ -46,6 +60,24 @@ class CountsResult(StatisticResult):
     """Standard deviation of the noise of each count."""
     within: float
     """Each count is within this distance of the exact one in 95 % of releases."""
+
+    def lay_out(self, dates: Dates = NO_DATES) -> Iterator[Table]:  # noqa: ARG002
+        """Yield a cross table of two columns, or a row for each cell."""
+        labels = [axis.labels for axis in self.axes]
+        names = [axis.column.name for axis in self.axes]
+        caption = f"{self.heading} {' and '.join(names)}"
+        within = max(round(self.within), 1)
+        note = f"Each count is within {within:,} of the exact one in 95 of 100 releases."
+        counts = [round(count) for count in self.counts]
+        if len(labels) == 2:
+            first, second = labels
+            cells = [counts[start : start + len(second)] for start in range(0, len(counts), len(second))]
+            yield Table.grid(caption, first, list(map(written, second)), cells, note, self.within)
+        elif len(labels) == 1 and self.axes[0].edges is not None:
+            yield Table((*names, "rows"), list(zip(labels[0], counts, strict=True)), caption, note, "histogram")
+        else:
+            rows = [(*cell, count) for cell, count in zip(product(*labels), counts, strict=True)]
+            yield Table((*names, "rows"), rows, caption, note, "bars", self.within)
 
 
 class NumberMean(Wire):
@@ -69,6 +101,7 @@ class MeansResult(StatisticResult):
     """Means of number columns and shares of categories."""
 
     heading: ClassVar = "Means of"
+    releases: ClassVar = "means of numbers and shares of categories"
     is_of_numbers: ClassVar = False
 
     name: Literal["means"]
@@ -77,6 +110,15 @@ class MeansResult(StatisticResult):
     """Means of the number columns."""
     categories: list[CategoryShares]
     """Shares of the category columns."""
+
+    def lay_out(self, dates: Dates = NO_DATES) -> Iterator[Table]:
+        """Yield the means of all numbers, and the shares of each category column."""
+        if self.numbers:
+            numbers = [(each.column, estimate_of(each.mean, dates.get(each.column))) for each in self.numbers]
+            yield Table(("column", "mean"), numbers, "Means")
+        for each in self.categories:
+            shares = zip(each.column.levels, map(estimate_of, each.shares), strict=True)
+            yield Table(("category", "share"), list(shares), each.column.name, look="bars")
 
 
 class ColumnQuantiles(Wire):
@@ -91,6 +133,7 @@ class QuantilesResult(StatisticResult):
     """Quantiles, to the resolution of the bins that rows were counted in."""
 
     heading: ClassVar = "Quantiles of"
+    releases: ClassVar = "medians and other quantiles of numbers"
     is_of_numbers: ClassVar = True
 
     name: Literal["quantiles"]
@@ -98,11 +141,21 @@ class QuantilesResult(StatisticResult):
     columns: list[ColumnQuantiles]
     """The quantiles of each column, in the requested order."""
 
+    def lay_out(self, dates: Dates = NO_DATES) -> Iterator[Table]:
+        """Yield the quantiles of all columns."""
+        rows = [
+            (each.column, point.share, estimate_of(point.at, dates.get(each.column)))
+            for each in self.columns
+            for point in each.quantiles
+        ]
+        yield Table(("column", "share", "at"), rows, "Quantiles")
+
 
 class CovarianceResult(StatisticResult):
     """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
 
     heading: ClassVar = "Covariances of"
+    releases: ClassVar = "covariances and correlations of numbers"
     is_of_numbers: ClassVar = True
 
     name: Literal["covariance"]
@@ -119,108 +172,13 @@ class CovarianceResult(StatisticResult):
     """Correlations. Each interval covers the exact value in at least 95 % of releases. If noise hides the value, the
     interval is [-1, 1]."""
 
-
-MAX_VALUES = 1000
-
-Text = Annotated[str, Field(max_length=500)]
-
-
-class Condition(Wire):
-    """A condition on a declared column, such as age >= 65. It is evaluated on each row's stored value alone."""
-
-    column: Annotated[Name, Field(description="A declared column.")]
-    op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
-    """Comparison of the column with the value. A category can only be equal, not equal, or `in` a list."""
-    value: float | Text | Annotated[list[float | Text], Field(min_length=1, max_length=MAX_VALUES)]
-    """A number in the declared range, an ISO date, or a category. With `in`, a list of them."""
-
-
-class GroupNumber(Wire):
-    """A number column in one group, in its unit. Values are clamped to the declared range."""
-
-    column: Annotated[Name, Field(description="Name of the column.")]
-    mean: Measured | None
-    """Mean of the group's rows. Null if the group is not resolved, like the next three."""
-    std: Interval | None
-    """Standard deviation of the group's rows. Its interval covers noise alone."""
-    quantiles: list[QuantileEstimate] | None
-    """Quartiles of the group's rows, to the resolution of bins. Their intervals cover noise alone."""
-    difference: Measured | None
-    """This mean minus that of the first group. Null for the first group, and if one of the two is not resolved."""
-    sum: Interval
-    """Sum over the group's rows. Its interval covers noise alone."""
-
-
-class GroupCategories(Wire):
-    """A category column in one group."""
-
-    column: Annotated[Name, Field(description="Name of the column.")]
-    counts: list[float]
-    """Rows in each declared category, then in other. They may be negative and need not add up to the group's count."""
-    noise_std: float
-    """Noise standard deviation of each of these counts."""
-    shares: list[Measured] | None
-    """Share of the group's rows in each category, then in other. Null if the group is not resolved."""
-    differences: list[Measured] | None
-    """These shares minus those of the first group. Null for the first group, and if one of the two is not resolved."""
-
-
-class Group(Wire):
-    """The rows with one combination of categories of the columns `by`, counted and described."""
-
-    levels: list[str | None]
-    """A category of each column of `by`. Null means other."""
-    count: float
-    """Noisy number of rows."""
-    resolved: bool
-    """Whether the released count is large enough for means, quantiles and shares."""
-    reason: str | None
-    """Why the group is not resolved. Null if it is."""
-    numbers: list[GroupNumber]
-    """The described number columns."""
-    categories: list[GroupCategories]
-    """The described category columns."""
-
-
-class Comparison(Wire):
-    """The difference of two groups in one mean or one share."""
-
-    groups: tuple[int, int]
-    """Indices of the groups in `groups`."""
-    column: Name
-    """The described column."""
-    category: str | None
-    """The category whose share is compared, "(other)" for values that are not declared. Null for a number."""
-    difference: Measured
-    """The value of the second group minus that of the first."""
-
-
-class Table1Result(StatisticResult):
-    """Groups of rows, counted and described. Intervals of means, shares and differences cover noise and sampling, and
-    noise alone."""
-
-    heading: ClassVar = "Groups by"
-    is_of_numbers: ClassVar = False
-
-    name: Literal["table1"]
-    """Kind of the statistic."""
-    by: list[CategoryColumn]
-    """The columns that make the groups. In `groups`, the categories of the last column vary fastest."""
-    where: list[Condition]
-    """Conditions that every described row satisfies."""
-    categories: list[CategoryColumn]
-    """Declarations of the described category columns."""
-    noise_std: float
-    """Noise standard deviation of each group's count."""
-    within: float
-    """Each group's count is within this distance of the exact one in 95 % of releases."""
-    least_rows: float
-    """The smallest released count at which a group is resolved."""
-    groups: list[Group]
-    """All groups, also those without rows."""
-    comparisons: Annotated[list[Comparison], Field(exclude_if=lambda comparisons: not comparisons)] = []
-    """The differences of each two resolved groups, without a correction for several tests. Empty if there are more than
-    12 groups, or if all groups together would have more than 16,384 differences."""
+    def lay_out(self, dates: Dates = NO_DATES) -> Iterator[Table]:  # noqa: ARG002
+        """Yield the correlations, and the covariances."""
+        correlations = [[estimate_of(cell) for cell in row] for row in self.correlation]
+        yield Table.grid("Correlation", self.columns, self.columns, correlations)
+        pairs = (zip(*rows, strict=True) for rows in zip(self.covariance, self.noise_std, strict=True))
+        covariances = [[as_estimate(value, INTERVAL_STDS * std) for value, std in row] for row in pairs]
+        yield Table.grid("Covariance", self.columns, self.columns, covariances)
 
 
 Result = Annotated[
@@ -233,7 +191,7 @@ RESULTS: Mapping[str, type[StatisticResult]] = MappingProxyType(
 """Classes of results by the name of the statistic."""
 
 
-class ReleasedStatistic(Wire):
+class ReleasedStatistic(Tabular, Wire):
     """A released statistic. Unless stated otherwise, intervals cover noise alone, and not the sampling of the rows."""
 
     kind: Literal["statistic"]
@@ -247,3 +205,12 @@ class ReleasedStatistic(Wire):
 
     def __repr__(self) -> str:
         return f"<{self.result.name} of {self.job}: {loss(self.privacy.epsilon, self.privacy.delta)}; see .result>"
+
+    def lay_out(self, dates: Dates = NO_DATES) -> Iterator[Table]:
+        """Return the tables of the result.
+
+        Parameters
+        ----------
+        dates : unit (days or seconds) of the columns that hold dates, by name
+        """
+        return self.result.lay_out(dates)

@@ -1,6 +1,7 @@
 """The costliest permitted request of every route that an analyst may call, for `tests.heavy.attack`."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ TABLE_COLUMNS, TABLE_GROUPS, TABLE_ROWS = 16, 127, 8_000  # the most groups, and
 KINDS_OF_ANSWERS, CLOSED_SESSIONS = 64, 4
 REGRESSION_COLUMNS = 200  # one of them the target
 BUDGET = {"epsilon": 100.0, "delta": 1e-6}
+_NAMES = re.compile(r"{([^}]+)}")  # in a path
 _PREPARING = 6  # connections that submit the jobs to be listed
 _WAIT = 600.0  # seconds for the jobs whose releases are requested
 
@@ -250,16 +252,20 @@ Maker = Callable[[int], tuple[str, dict[str, Any]]]
 
 def requests_by_route(facts: Facts) -> dict[tuple[str, str], Maker]:
     """Return a function for each route that makes a request from a number, with another price for each number."""
-    return _reading(facts) | _asking(facts) | _pages(facts)
+    return _plain(facts) | _reading(facts) | _asking(facts) | _pages(facts)
+
+
+def _plain(facts: Facts) -> dict[tuple[str, str], Maker]:
+    """Return requests without a query for the routes that name at most a dataset, a session or a webhook."""
+    names = {"dataset_id": facts.wide, "session_id": facts.session, "webhook_id": facts.webhook}
+    plain = [path for method, path in callable_routes() if method == "GET" and set(_NAMES.findall(path)) <= set(names)]
+    return {("GET", path): _get(path.format_map(names)) for path in plain}
 
 
 def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
     jobs, wide = facts.jobs, facts.wide
     return {
         ("GET", "/v1/datasets"): _get("/v1/datasets?limit=200"),
-        ("GET", "/v1/datasets/{dataset_id}"): _get(f"/v1/datasets/{wide}"),
-        ("GET", "/v1/datasets/{dataset_id}/budget"): _get(f"/v1/datasets/{wide}/budget"),
-        ("GET", "/v1/datasets/{dataset_id}/ledger/head"): _get(f"/v1/datasets/{wide}/ledger/head"),
         ("GET", "/v1/datasets/{dataset_id}/twin"): _get(f"/v1/datasets/{wide}/twin?rows=500"),
         ("GET", "/v1/datasets/{dataset_id}/sample"): _get(f"/v1/datasets/{facts.people}/sample"),
         ("GET", "/v1/jobs"): _get(f"/v1/jobs?limit={LISTED_JOBS}"),
@@ -274,18 +280,9 @@ def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", "/v1/jobs/{job_id}/receipt"): _get(f"/v1/jobs/{jobs['statistic']}/receipt"),
         ("DELETE", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
         ("GET", "/v1/sessions"): _get(f"/v1/sessions?limit={LISTED_JOBS}"),
-        ("GET", "/v1/sessions/{session_id}"): _get(f"/v1/sessions/{facts.session}"),
         ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.closed_session}/receipt"),
         ("GET", "/v1/webhooks"): _get(f"/v1/webhooks?limit={LISTED_JOBS}"),
-        ("GET", "/v1/webhooks/{webhook_id}"): _get(f"/v1/webhooks/{facts.webhook}"),
         ("DELETE", "/v1/webhooks/{webhook_id}"): _get("/v1/webhooks/hook_of_nobody"),
-        ("GET", "/v1/keys"): _get("/v1/keys"),
-        ("GET", "/health/live"): _get("/health/live"),
-        ("GET", "/health/ready"): _get("/health/ready"),
-        ("GET", "/metrics"): _get("/metrics"),
-        ("GET", "/docs"): _get("/docs"),
-        ("GET", "/docs/try.js"): _get("/docs/try.js"),
-        ("GET", "/openapi.json"): _get("/openapi.json"),
     }
 
 
@@ -324,28 +321,19 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
     predictions = f"/pages/jobs/{jobs['trained']}/predictions"
     rows = {"file": ("rows.csv", people(80_000)[:MAX_FILE_BYTES].rpartition(b"\n")[0])}
     return {
-        ("GET", "/"): _get("/"),
-        ("GET", "/pages"): _get("/pages"),
         ("GET", "/pages/static/{digest}/{name}"): _get(f"/pages{address('uplot.min.js')}"),
-        ("GET", part): _get(wide),
         ("GET", f"{part}/new"): lambda n: _get(f"{wide}/new?kind={('model', 'statistic', 'tuning')[n % 3]}")(n),
         ("POST", f"{part}/fields"): lambda n: _submit(f"{wide}/fields", form, n),
         ("POST", f"{part}/quote"): lambda n: _submit(f"{wide}/quote", form, n),
         ("POST", f"{part}/forecast"): lambda n: _submit(tried, {"target": "income", "twin": str(n)}, n),
         ("POST", f"{part}/jobs"): lambda n: _submit(f"{wide}/jobs", form, n),
         ("GET", f"{part}/twin"): _get(f"{wide}/twin?rows=500"),
-        ("GET", f"{part}/ledger"): _get(f"{wide}/ledger"),
-        ("GET", f"{part}/ledger/entries"): _get(f"{wide}/ledger/entries"),
-        ("GET", f"{part}/ledger/file"): _get(f"{wide}/ledger/file"),
-        ("GET", "/pages/jobs"): _get("/pages/jobs"),
         ("GET", "/pages/jobs/{job_id}"): lambda n: _get(f"/pages/jobs/{list(jobs.values())[n % len(jobs)]}")(n),
         ("GET", "/pages/jobs/{job_id}/part"): _get(f"/pages/jobs/{jobs['statistic']}/part"),
         ("POST", "/pages/jobs/{job_id}/cancel"): lambda n: _submit(f"/pages/jobs/{jobs['model']}/cancel", {}, n),
         ("GET", "/pages/jobs/{job_id}/files/{name}"): _get(f"/pages/jobs/{jobs['statistic']}/files/statistic"),
         ("POST", "/pages/jobs/{job_id}/predictions"): lambda _: (predictions, {"files": rows}),
         ("POST", "/pages/jobs/{job_id}/predictions/row"): lambda n: _submit(f"{predictions}/row", {"row.0": "1"}, n),
-        ("GET", "/pages/sessions"): _get("/pages/sessions"),
-        ("GET", "/pages/sessions/{session_id}"): _get(f"/pages/sessions/{facts.session}"),
         ("POST", "/pages/sessions/{session_id}/close"): lambda n: _submit(
             f"/pages/sessions/{_closed(facts, n)}/close", {}, n
         ),
@@ -353,13 +341,8 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
             f"/pages/sessions/{facts.closed_session}/files/receipt"
         ),
         ("GET", "/pages/sessions/{session_id}/receipt"): _get(f"/pages/sessions/{facts.closed_session}/receipt"),
-        ("GET", "/pages/glossary"): _get("/pages/glossary"),
         ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
-        ("GET", "/pages/receipts"): _get("/pages/receipts"),
-        ("GET", "/pages/sign-in"): _get("/pages/sign-in"),
         ("POST", "/pages/sign-in"): lambda n: _submit("/pages/sign-in", {"token": facts.token}, n),
-        ("GET", "/pages/sign-in/provider"): _get("/pages/sign-in/provider"),
-        ("GET", "/pages/sign-in/return"): _get("/pages/sign-in/return"),
         ("POST", "/pages/sign-out"): lambda n: _submit("/pages/sign-out", {}, n),
         ("GET", "/pages/{path:path}"): _get("/pages/nowhere"),
     }

@@ -26,16 +26,11 @@ from accounting.mechanisms import (
     Laplace,
     LastIterate,
     Mechanism,
-    ObjectivePerturbation,
     Parallel,
     PoissonGaussian,
-    RandomAllocation,
-    RandomIterate,
-    Resampled,
     RowObjectivePerturbation,
     Selection,
     SvrgStep,
-    WithoutReplacement,
 )
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.records import receipt, signing
@@ -58,6 +53,7 @@ from tests.support.forgeries import (
 )
 from tests.support.issued import ISSUED, MISMATCHED
 from tests.support.javascript import Module, Thrown, in_page
+from tests.support.members import name_of
 from tests.support.receipts import ENTRY, GOOD, KEY, KEYS, OF_RECORDS, document, make, signed
 
 EXACT = {
@@ -198,17 +194,10 @@ def test_queries_must_fit_the_number_of_records(module: Module, mechanism: Mecha
 
 def test_an_unknown_mechanism_is_refused(module: Module) -> None:
     """The page knows every mechanism of Python."""
-    one_of_each: tuple[Mechanism, ...] = (
-        Exponential(), Gaussian(), Laplace(), LastIterate(3, 0.5), ObjectivePerturbation(0.1), Parallel(Gaussian(), 2),
-        PoissonGaussian(0.5), RandomAllocation(0.5, 10), RandomIterate(9), Resampled(Laplace(), 20_000),
-        RowObjectivePerturbation(0.1), Selection(2), SvrgStep(10, 20_000), WithoutReplacement(10, 20_000),
-    )  # fmt: skip
-    assert {type(mechanism) for mechanism in one_of_each} == set(get_args(Mechanism))
-    for mechanism in one_of_each:
-        (query,) = plan_to_json(Plan((PlannedQuery("answer", 1, mechanism, 50.0),)))["queries"]
-        changed_receipt = GOOD["receipt"] | {"queries": [query], "event": mechanism.event(50.0)}
-        for named, is_known in ((query["mechanism"], True), ("subsampled_" + query["mechanism"], False)):
-            (answer,) = module.answers("recompute", [[changed_receipt | {"queries": [query | {"mechanism": named}]}]])
+    (query,) = GOOD["receipt"]["queries"][:1]
+    for name in map(name_of, get_args(Mechanism)):
+        for named, is_known in ((name, True), (f"subsampled_{name}", False)):
+            (answer,) = module.answers("recompute", [[GOOD["receipt"] | {"queries": [query | {"mechanism": named}]}]])
             assert ("unknown mechanism" in answer.get("says", "")) is not is_known
 
 

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,12 +63,6 @@ def test_a_holdout_set_is_listed_after_its_dataset(shared: Service) -> None:
     page = visit(shared, STEWARD, "/pages").text
     listed = [each for each in re.findall(r"<bdi>([^<]*)</bdi></a></h2>", page) if each.startswith("of two parts")]
     assert listed == [each for name in names[::-1] for each in (name, f"{name} (holdout)")]
-
-
-def test_every_page_has_a_row_and_every_row_a_page() -> None:
-    page = (Path(__file__).parents[2] / "docs/addresses.md").read_text()
-    listed_pages = re.findall(r"^\| `(\w+ /\S*)` \|", page, re.MULTILINE)
-    assert sorted(listed_pages) == sorted(f"{method} {path}" for method, path in _every())
 
 
 def test_a_browser_is_led_to_the_pages_and_a_program_is_not(shared: Service) -> None:

@@ -25,8 +25,9 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "descriptions of groups (table1)": r"table1|groups\.py|group_sums",
         "sessions of programs elsewhere": r"app/sessions/|sessions\.py|session_receipt",
         "adapters of other libraries": "purse/integrations/",
-        "results as tables, plots and files": r"app/results/|purse/(coding|dates|excel|exports|frames|latex|layouts|"
-        r"model|onnx_graphs|plots|prediction|results|tables|text|values)\.py",
+        "results as tables, plots and files": r"app/results/|purse/(coding|dates|excel|exports|frames|latex|"
+        r"model|onnx_graphs|plots|prediction|results|tables|text|values|"
+        r"wire/(evaluations|forecasts|profiles|results|statistics))\.py",
         "pages": "app/pages/",
         "ledgers and receipts": "accounting/records/|app/ledger/",
         "certificates of privacy": "accounting/",

@@ -19,14 +19,12 @@ _DASHES = ("none", "6 3", "2 2", "8 2 2 2")
 
 
 def curves() -> Curves:
-    """Return the curves measured at all epsilons, with one method from the comparison with other libraries."""
+    """Return the curves that `ours.jsonl` has at all epsilons."""
     excess_by_epsilon: dict[str, dict[str, dict[float, float]]] = {}
-    for file, prefix in (("ours.jsonl", ""), ("peers.jsonl", "purse ")):
-        for line in map(json.loads, (FOLDER / file).read_text().splitlines()):
-            way = line.get("way", "")
-            if way == "purse objective_perturbation" or (way and not prefix):
-                named = excess_by_epsilon.setdefault(line["dataset"], {}).setdefault(way.removeprefix(prefix), {})
-                named[line["epsilon"]] = float(np.mean(line["excess"]))
+    for line in map(json.loads, (FOLDER / "ours.jsonl").read_text().splitlines()):
+        if way := line.get("way"):
+            named = excess_by_epsilon.setdefault(line["dataset"], {}).setdefault(way, {})
+            named[line["epsilon"]] = float(np.mean(line["excess"]))
     return {
         dataset: {way: [cells[e] for e in EPSILONS] for way, cells in ways.items() if set(EPSILONS) <= set(cells)}
         for dataset, ways in excess_by_epsilon.items()

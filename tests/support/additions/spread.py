@@ -10,7 +10,7 @@ from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
-from solvers.statistics.statistic import Statistic, categories_refused
+from solvers.statistics.statistic import Statistic, categories_refused, with_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Spread(Statistic):
         return {"means": bounds["means"], "spread": bounds["spread"]}
 
     def size(self, problem: Problem) -> int:
-        return 1
+        return 1 + problem.unit.is_person
 
     def run(self, oracle: Counting, problem: Problem) -> Vector:
         center = np.clip(oracle.moments.means("means"), -1, 1)
-        return np.array([oracle.moments.spread("spread", center)])
+        return with_share(np.array([oracle.moments.spread("spread", center)]), oracle, problem)

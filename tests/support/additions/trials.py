@@ -19,8 +19,10 @@ from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records import receipt
 from accounting.records.codec import plan_from_json, plan_to_json
 from app.cli import main
+from app.cli.output import release_output
 from app.sources.spec import JobSpec
 from app.wire import JobRequest, StatisticRequest
+from purse.results import Statistic
 from solvers import Problem, kernels, methods, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
@@ -91,8 +93,8 @@ def test_trial_of_a_method() -> None:
     assert np.isfinite(w).all()
 
 
-def test_trial_of_a_statistic() -> None:
-    """The statistic is read from a request, planned, and answered within its plan."""
+def test_trial_of_a_statistic(tmp_path: Path) -> None:
+    """The statistic is planned, answered within its plan, and shown with its interval wherever results are shown."""
     body = {"dataset": "ds_0", "columns": ["a", "b"], "privacy": {"epsilon": 1.0}, "method": {"name": "spread"}}
     method = StatisticRequest.model_validate_json(json.dumps(body)).method
     columns = Columns((1, 1))
@@ -102,6 +104,19 @@ def test_trial_of_a_statistic() -> None:
     answers, transcript, _ = run(method, problem, inputs.of_arrays(X, np.zeros(2000), problem), quote.release)
     assert transcript == quote.release.plan
     assert abs(answers[0] - 1 / 3) < 0.05
+    with running_service(tmp_path / "home") as service:
+        dataset = service.dataset()
+        form = visit(service, STEWARD, f"/pages/datasets/{dataset}/new?kind=statistic").text
+        job = service.done(body | {"dataset": dataset, "columns": ["age"]}, "statistics")
+        released = Statistic.model_validate(service.read(f"jobs/{job['id']}/statistic"))
+        page = visit(service, STEWARD, f"/pages/jobs/{job['id']}").text
+        [width] = job["quote"]["interval_width"]
+    assert "spread: the mean squared distance of numbers from their means" in form
+    assert "Spread of age" in page
+    for text in (page, release_output(released, None).text, released._repr_html_()):
+        assert "squared distance" in text
+    [distance] = released.tables()[0].estimates
+    assert distance.high - distance.low == pytest.approx(width["width"], rel=0.01)
 
 
 def test_trial_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

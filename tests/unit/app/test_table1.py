@@ -14,11 +14,11 @@ from app.results.table1 import Estimate, Precision
 from app.results.widths import widths
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
-from purse.table1 import condition, name, tables
+from purse.client.statistics import condition
 from purse.wire.datasets import DatasetSpec
 from purse.wire.models import ReleasedMoments
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
-from purse.wire.statistics import Group, Table1Result
+from purse.wire.table1 import Group, Table1Result
 from solvers.data_access import inputs
 from solvers.solve import run
 from tests.support.calculations import price
@@ -63,7 +63,7 @@ def released(spec: JobSpec, seed: int = 1, present: Any = None) -> Table1Result:
 
 
 def by_name(result: Table1Result) -> dict[str, Group]:
-    return {name(group): group for group in result.groups}
+    return {group.name: group for group in result.groups}
 
 
 def test_groups_are_counted_and_described_in_the_files_units() -> None:
@@ -306,7 +306,7 @@ def test_groups_are_not_compared_if_that_makes_too_many_differences(monkeypatch:
 
 def test_a_table_has_a_column_for_each_group_and_a_row_for_each_value() -> None:
     result = released(spec_of(20.0, columns=["age", "sex", "day"], where=[{"column": "age", "op": ">=", "value": 30}]))
-    described, differences, comparisons, *bars = tables(result, {"day": "days"})
+    described, differences, comparisons, *bars = result.lay_out({"day": "days"})
     assert "age >= 30" in str(described.caption)
     assert list(described.headings) == ["", "a", "b", "1", "(other)"]
     labels = [row[0] for row in described.rows]

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from purse import Model, layouts
+from purse import Model
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
 from purse.tables import Cell, Estimate, Span, Table, Tabular
+from purse.wire.profiles import DatasetProfile
 from tests.support.models import AGE, PRIVACY, model_document
 
 SEX = {"name": "sex", "type": "category", "categories": ["f", "<m>"]}
@@ -240,8 +241,20 @@ def test_tables_for_people_have_typed_cells_and_a_look() -> None:
     assert residuals.rows == [(Span(-1.0, 0.0), 1), (Span(0.0, 1.0), 2)]
 
 
+def test_a_profile_has_a_summary_of_numbers_and_the_counts_of_each_column() -> None:
+    moments = {"center": [0.0], "variances": [0.1], "noise": [0.01]}
+    column = {"column": AGE, "counts": [1.0, 2.0], "counts_noise_std": 1.0, "edges": [0.0, 25.0, 50.0]}
+    columns = [column | {"mean": INTERVAL, "std": INTERVAL, "quantiles": [], "moments": moments}]
+    document = {"kind": "profile", "dataset": "ds_a", "columns": columns, "job": "job_a", "privacy": PRIVACY}
+    profile = DatasetProfile.model_validate(document)
+    summary, counts = profile.tables()
+    assert summary.rows == [("age", *[Estimate(1.0, 0.5, 1.5)] * 2, None, None, None)]
+    assert counts.rows == [(Span(0.0, 25.0), 1), (Span(25.0, 50.0), 2)]
+    assert "<caption>profile of ds_a: epsilon " in profile._repr_html_()
+
+
 def test_dates_are_marked_as_dates_in_the_tables_for_people() -> None:
-    [quantiles] = layouts.tables(_statistic(QUANTILES), {"age": "days"})
+    [quantiles] = _statistic(QUANTILES).lay_out({"age": "days"})
     assert quantiles.rows == [("age", 0.5, Estimate(1.0, 0.5, 1.5, "days"))]
 
 
@@ -255,7 +268,7 @@ def test_coefficients_with_intervals_are_estimates_beside_those_in_units() -> No
         target=AGE | {"name": "income", "upper": 100.0},
         intervals={"level": 0.95, "half_widths": [0.125], "intercept": 0.0625},
     )
-    [coefficients] = layouts.tables(Model.model_validate(document))
+    [coefficients] = Model.model_validate(document).tables()
     assert coefficients.rows == [
         ("age", Estimate(0.5, 0.375, 0.625), 1.0),
         ("intercept", Estimate(0.25, 0.1875, 0.3125), pytest.approx(37.5)),

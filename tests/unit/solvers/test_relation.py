@@ -32,6 +32,7 @@ from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan, run
 from solvers.statistics import Profile
+from tests.support.members import name_of
 from tests.support.noiseless import noiseless
 from tests.support.seeded import SeededBits
 from tests.support.standardised import LIMITED_LOSSES
@@ -100,43 +101,32 @@ def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monke
     assert any(distance > bound for distance, bound in movements)
 
 
+_PLAIN = Problem(Logistic(), n=50, d=2, row_norm=1.0)
+_PENALIZED = replace(_PLAIN, regularizer=L2(0.1))
+_DECLARED = Problem(Squared(), n=50, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)
 SIZED: dict[str, tuple[Method | Profile, Problem]] = {
-    "dp_gd": (methods.DpGd(steps=3), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "dp_gd_last": (methods.DpGd(steps=3, release="last"), Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0)),
-    "dp_svrg": (methods.DpSvrg(epochs=2, inner_steps=3, batch=10), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "dp_svrg_pp": (methods.DpSvrgPp(epochs=2, inner_steps=3, batch=10), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "dp_acc_md": (methods.DpAccMd(steps=3), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "noisy_sgd": (methods.NoisySgd(steps=3, batch=10), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "noisy_mirror_descent": (
-        methods.NoisyMirrorDescent(passes=1, batch=5),
-        Problem(Logistic(), n=50, d=2, row_norm=1.0),
-    ),
+    "dp_gd": (methods.DpGd(steps=3), _PLAIN),
+    "dp_gd_last": (methods.DpGd(steps=3, release="last"), _PENALIZED),
+    "dp_svrg": (methods.DpSvrg(epochs=2, inner_steps=3, batch=10), _PLAIN),
+    "dp_svrg_pp": (methods.DpSvrgPp(epochs=2, inner_steps=3, batch=10), _PLAIN),
+    "dp_acc_md": (methods.DpAccMd(steps=3), _PLAIN),
+    "noisy_sgd": (methods.NoisySgd(steps=3, batch=10), _PLAIN),
+    "noisy_mirror_descent": (methods.NoisyMirrorDescent(passes=1, batch=5), _PLAIN),
     "ada_ssp": (methods.AdaSsp(), Problem(Squared(), n=50, d=2, row_norm=1.0)),
-    "objective_perturbation": (methods.ObjectivePerturbation(), Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0)),
-    "output_perturbation": (methods.OutputPerturbation(), Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0)),
-    "growth_reduction": (methods.GrowthReduction(), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "localization": (methods.Localization(phases=1), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "epoch_growth": (methods.EpochGrowth(epochs=1, phases=1), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "phased_sgd": (methods.PhasedSgd(phases=1), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
-    "bootstrap_reduction": (
-        methods.BootstrapReduction(methods.OutputPerturbation()),
-        Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0),
-    ),
+    "objective_perturbation": (methods.ObjectivePerturbation(), _PENALIZED),
+    "output_perturbation": (methods.OutputPerturbation(), _PENALIZED),
+    "localization": (methods.Localization(phases=1), _PLAIN),
+    "epoch_growth": (methods.EpochGrowth(epochs=1, phases=1), _PLAIN),
+    "phased_sgd": (methods.PhasedSgd(phases=1), _PLAIN),
+    "bootstrap_reduction": (methods.BootstrapReduction(methods.OutputPerturbation()), _PENALIZED),
     "inverse_sensitivity": (
         methods.InverseSensitivity(grid=16),
         Problem(Absolute(), domain=LinfBall(1.0), n=50, d=1, row_norm=1.0),
     ),
-    "adaptive_gd": (
-        methods.AdaptiveGd(steps=4),
-        Problem(Squared(), n=50, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS),
-    ),
-    "profile": (Profile(), Problem(Squared(), n=50, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)),
+    "adaptive_gd": (methods.AdaptiveGd(steps=4), _DECLARED),
+    "profile": (Profile(), _DECLARED),
 }
-
-
-def test_every_method_is_tried() -> None:
-    names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
-    assert names <= {method.name for method, _ in SIZED.values()}, "add the method to SIZED"
+SIZED |= {name_of(kind): (kind(), _PLAIN) for kind in get_args(Method) if name_of(kind) not in SIZED}
 
 
 @pytest.mark.slow
