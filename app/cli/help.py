@@ -28,7 +28,8 @@ class Overview(TyperGroup):
             for name in names:
                 formatter.write(f"  {name:<10}  {SUMMARIES[name]}\n")
         formatter.write(
-            "\nSet PURSE_URL to the server and PURSE_TOKEN to your token. Every command has --help.\n"
+            "\nSet PURSE_URL to the server and PURSE_TOKEN to your token.\n"
+            "Every command has --help, which begins with an example.\n"
             "Options: --help, --version, --install-completion, --show-completion\n"
         )
 

@@ -230,13 +230,19 @@ def _fetch(client: Client, dataset: str) -> list[Entry]:
 
 
 def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
+    import sqlalchemy as sa
+
     from app.cli.state import settings_of_home
     from app.datasets import values
     from app.identity.home import open_database
     from app.ledger import audit, epoch
+    from app.persistence.tables import datasets
 
     settings = settings_of_home(home)
     with closing(open_database(settings)) as database:
+        with database.read() as connection:
+            rows = connection.execute(sa.select(datasets.c.id, datasets.c.name)).all()
+            names = {row.id: row.name for row in rows}
         faults = audit.verify(database)
         is_whole = values.verify(database, settings.home)
         missing = audit.lacking(database, heads)
@@ -245,5 +251,8 @@ def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
         faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
     faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}
     faults |= {f"head {head}": "no ledger contains it: one was cut or rewritten" for head in missing}
-    rows = [(name, "valid" if fault is None else fault) for name, fault in faults.items()]
-    return Output(faults, text.table(("dataset", "ledger"), rows), exit_code=1 if any(faults.values()) else 0)
+    lines = []
+    for key, fault in faults.items():
+        found = "valid" if fault is None else f"{key}: {fault}" if key in names else fault
+        lines.append((names.get(key, key), found))
+    return Output(faults, text.table(("dataset", "ledger"), lines), exit_code=1 if any(faults.values()) else 0)

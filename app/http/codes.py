@@ -77,7 +77,7 @@ CODES: Mapping[str, Code] = {
         "The server waited too long for the headers or the body. Send the request again, and large files in parts.",
     ),
     "budget_exhausted": Code(
-        409, "The dataset's budget does not allow this", "Nothing was charged. `remaining` states what would still fit."
+        409, "The remaining budget does not allow this", "Nothing was charged. `remaining` states what would still fit."
     ),
     "overallotted": Code(
         409,

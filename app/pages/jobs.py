@@ -72,7 +72,7 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
         expected = (await visit.api.send("POST", "/v1/forecasts", json=body)).json()
     except ApiError as error:
         return await sheet.page("forecast.html", forecast=None, chart=None, problem=error.details())
-    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected))
+    return await sheet.page("forecast.html", forecast=expected, target=body["target"], chart=charts.accuracy(expected))
 
 
 @router.post("/datasets/{dataset_id}/jobs")
@@ -143,12 +143,17 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     evaluations: list[tuple[dict[str, Any], releases.PageTable]] = []
     if model is not None and holdout is not None:
         evaluations = await _evaluations(visit, holdout, job_id)
+    model_title = ""
+    if isinstance(view.release, ReleasedEvaluation):
+        with suppress(ApiError):  # the model may belong to an analyst whose jobs the visitor may not see
+            model_title = (await visit.api.get(f"/v1/jobs/{view.release.model}"))["quote"]["title"]
     return {
         "job": job,
         "title": job["quote"]["title"] or str(job["kind"]).capitalize(),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
         "view": view,
+        "model_title": model_title,
         "holdout": holdout,
         "evaluations": evaluations,
         "model": model,

@@ -26,6 +26,11 @@ OPTIONS = {
 """Texts of options whose names do not explain them, and of a flag that is set."""
 LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison", "repeats": "Runs of each candidate"}
 """Labels of fields of a job's form that differ from their names."""
+_UNIT_LABELS = {
+    "unit.column": "Person column",
+    "unit.max_rows": "Rows used per person",
+    "unit.persons": "Number of persons",
+}
 COMPARISONS = {
     "==": "is",
     "!=": "is not",
@@ -149,6 +154,8 @@ def coded(text: str) -> Html:
 def place(where: str) -> str:
     """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
     path = _MEMBER.sub(lambda found: f"{_MEMBERS.get(found[1], found[1])} {int(found[2]) + 1}", _ROOT.sub("", where))
+    if path in _UNIT_LABELS:
+        return _UNIT_LABELS[path]
     text = path.replace(".", ", ").replace("_", " ") or "the form"
     return text[0].upper() + text[1:]
 

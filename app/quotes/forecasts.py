@@ -166,12 +166,12 @@ def _rests_on(question: ForecastScores, answer: Forecasted, source: TwinSource) 
             f"{question.signal:g} was assumed. If the relation is weaker in the data, the model is worse."
         )
     statements.append(
-        f"The noise is that of the real method for {problem.n} {problem.unit.name}s, drawn again in each run. The "
+        f"The noise is that of the real method for {problem.n:,} {problem.unit.name}s, drawn again in each run. The "
         "spread comes from the noise alone. Nothing was charged, and no data was read."
     )
     if answer.records < problem.n:
         statements.append(
-            f"The runs use {answer.records} {problem.unit.name}s with the noise of {problem.n}. Fewer rows train a "
+            f"The runs use {answer.records:,} {problem.unit.name}s with the noise of {problem.n:,}. Fewer rows train a "
             "worse model, so that the scores and the optimum are slightly too low."
         )
     if problem.unit.is_person:

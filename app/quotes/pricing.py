@@ -33,16 +33,24 @@ from purse.wire.problems import Remaining
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
 from solvers.inference import RegressionTableRun
+from solvers.methods.defaults.little_signal import ModelKind, may_be_sparse, model_kind
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import ByProfile
 from solvers.problem import Problem
 from solvers.statistics import AnyCounting, Evaluation
 from solvers.trials import Tuning
 
-_CONSTANT_MODEL = (
-    "Few records for the number of coefficients at this privacy: noise would exceed what coefficients could explain, "
-    "so the model will be a constant. Use fewer features, merge categories, or raise epsilon."
-)
+_LITTLE_SIGNAL = {
+    "constant": (
+        "Few records for the number of coefficients at this privacy: noise would exceed what coefficients could "
+        "explain, so the model will be a constant. Use fewer features, merge categories, or raise epsilon."
+    ),
+    "small": (
+        "Few records for the number of coefficients at this privacy: adaptive_gd keeps all coefficients small, so that "
+        "noise costs little. Predicted classes can be good if rows are sparse, but probabilities are drawn "
+        "towards the shares of the classes. Use fewer features, merge categories, or raise epsilon."
+    ),
+}
 _SPARSE_ROWS = (
     "If most numbers of a row are 0, such as counts of words, and no class is rare, set row_norm and leave the method "
     "to auto, which then chooses one whose noise grows with row_norm. The default is {bound:.3g}, the norm of the "
@@ -253,31 +261,27 @@ def _method_warnings(planned: solvers.Quote) -> tuple[str, ...]:
     if isinstance(method, RegressionTableRun):
         return tuple(inference.warnings(method, planned.problem))
     if isinstance(method, Tuning):
-        numbers = [
-            str(number)
-            for number, trial in enumerate(method.trials, 1)
-            if _is_constant(trial.method, trial.preparation.prepared(trial.problem(planned.problem)), trial.plan)
+        kinds = [
+            _model_kind(trial.method, trial.preparation.prepared(trial.problem(planned.problem)), trial.plan)
+            for trial in method.trials
         ]
-        return (f"{_CONSTANT_MODEL} Candidates: {', '.join(numbers)}.",) if numbers else ()
-    if not _is_constant(method, planned.met, planned.release.plan):
+        return tuple(
+            f"{text} Candidates: {', '.join(str(number) for number, its in enumerate(kinds, 1) if its == kind)}."
+            for kind, text in _LITTLE_SIGNAL.items()
+            if kind in kinds
+        )
+    text = _LITTLE_SIGNAL.get(_model_kind(method, planned.met, planned.release.plan))
+    if text is None:
         return ()
-    advice = _SPARSE_ROWS.format(bound=planned.problem.row_norm)
-    return (_CONSTANT_MODEL, advice) if _may_be_sparse(planned.problem) else (_CONSTANT_MODEL,)
+    is_advised = planned.problem.loss.takes == "class" and may_be_sparse(planned.problem)
+    return (text, _SPARSE_ROWS.format(bound=planned.problem.row_norm)) if is_advised else (text,)
 
 
-def _may_be_sparse(problem: Problem) -> bool:
-    """Return whether a classification has mostly columns whose range of codes begins or ends at 0.
-
-    Such columns are counts and indicators. If most of them are 0, rows are far shorter than their bound.
-    """
-    if problem.columns is None or problem.loss.takes != "class":
-        return False
-    return 2 * sum(0 in ends for ends in problem.columns.ranges) > problem.d
-
-
-def _is_constant(method: object, problem: Problem, plan: Plan) -> bool:
-    """Return whether the noise of the plan leaves the method nothing but an intercept."""
-    return isinstance(method, AdaptiveGdRun) and method.is_constant(problem, plan.query("gradient").noise_multiplier)
+def _model_kind(method: object, problem: Problem, plan: Plan) -> ModelKind:
+    """Return which coefficients the noise of the plan leaves a model; "full" for methods without a rule."""
+    if not isinstance(method, AdaptiveGdRun):
+        return "full"
+    return model_kind(problem, method.signal(problem, plan.query("gradient").noise_multiplier))
 
 
 def _warnings(design: Design | StatisticDesign, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:

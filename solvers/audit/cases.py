@@ -47,6 +47,7 @@ _OLDER = CodeCondition(1, ((-1.0, 2.0),))  # a condition that both records satis
 _TABLE1 = Table1(Groups(by=1, where=(_OLDER,)), bins=4)
 _SHORT = methods.AdaptiveGd(steps=3, slope_limit=1e-3)
 _CLASSES = replace(_DECLARED, loss=Softmax(3))
+_SPARSE = Problem(Logistic(), n=120, d=201, row_norm=math.sqrt(201), columns=Columns((1,) * 200, ((0.0, 1.0),) * 200))
 _CORNERS = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
 _IN_GROUPS = ((1.0, 0.0, 0.0, 1.0, 1.0, 1.0), (0.0, 1.0, 0.0, -1.0, -1.0, 1.0))
 _PROFILE = ByProfile(Moments((0.0, 0.0), (0.01, 0.01), (1e-3, 1e-3)))  # by which the corners are far out
@@ -134,6 +135,7 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
     # Moments, and gradients in frames that follow answers. With small limits w hardly moves and all slopes are cut.
     "adaptive_gd": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS),
+    "adaptive_gd_sparse": Case(_SHORT, _SPARSE, corners=((1.0,) * 201, (1.0,) * 201)),
     "adaptive_gd_softmax": Case(_SHORT, _CLASSES, targets=(1.0, 1.0), corners=_CORNERS),
     # A test finds that the limit moves the model. The two records differ in a number that the model does not use.
     "adaptive_gd_wide": Case(

@@ -118,6 +118,11 @@ def scaled(center: Vector, variances: Vector, power: float) -> Frame:
     return Frame(center, scale / math.sqrt(float((scale**2 * variances).sum()) or 1.0), CONSTANT)
 
 
+def uncentered(problem: Problem, square: float) -> Frame:
+    """Return the frame with m = 0 and one scale, in which rows of this mean square have the mean square 1."""
+    return Frame(np.zeros(problem.d - 1), np.full(problem.d - 1, 1 / math.sqrt(square)), CONSTANT)
+
+
 def intercept_frame(frame: Frame) -> Frame:
     """Return the frame for a model that is only an intercept. All rows are almost (0, ..., 0, 1) in it."""
     return Frame(frame.center, _INTERCEPT_FRAME_SCALE * frame.scale, 1.0)

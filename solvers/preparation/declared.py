@@ -52,8 +52,8 @@ class ByMethod(WithoutQueries):
     """A preparation by the method, which standardizes with queries of its own."""
 
     statement: ClassVar[str] = (
-        "The method centers and scales rows by private moments of its own, which its price includes. A regularizer "
-        "acts on standardized coefficients. The model is in the original columns."
+        "The method standardizes rows by private moments of its own, which its price includes. A regularizer acts on "
+        "standardized coefficients. The model is in the original columns."
     )
 
     name: Literal["by_method"] = "by_method"

@@ -160,17 +160,21 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     high = np.ones(problem.d - 1)
     low[numbers], high[numbers] = columns.low, columns.high
     center = np.clip(oracle.means("means"), low, high)
-    n = problem.n * oracle.share
     v = center * (1 - center)
     radius = 0.0
     if numbers.any():
-        bound = float(moment_bounds.farthest(columns, center).sum()) / sensitivity_factor(problem.relation)
-        noise_std = oracle.planned("spread").noise_multiplier * bound / n
-        spread = min(max(oracle.spread("spread", center), noise_std), LARGEST_VARIANCE * int(numbers.sum()))
-        radius = radius_of(spread)
+        radius = radius_of(floored_spread(oracle, problem, center))
         v[numbers] = oracle.variances("variances", center, radius)
     stds = noise_stds(problem, center, radius, lambda query: oracle.planned(query).noise_multiplier, oracle.share)
     return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, LARGEST_VARIANCE).tolist()), tuple(stds.tolist()))
+
+
+def floored_spread(oracle: Standardised, problem: Problem, center: Vector) -> float:
+    """Return the mean of ||y||^2, with y the numbers of x - center, raised to at least one std of its noise."""
+    columns = columns_of(problem)
+    bound = float(moment_bounds.farthest(columns, center).sum()) / sensitivity_factor(problem.relation)
+    noise_std = oracle.planned("spread").noise_multiplier * bound / (problem.n * oracle.share)
+    return min(max(oracle.spread("spread", center), noise_std), LARGEST_VARIANCE * columns.widths.count(1))
 
 
 def radius_of(spread: float) -> float:

@@ -64,8 +64,7 @@ def test_an_auditor_sees_each_share_as_the_browser_recomputes_it(
         page.get_by_role("link", name="people").click()
         page.get_by_role("link", name="Ledger").click()
         expect(page.locator("[data-at=state]")).to_have_text(
-            "All 7 entries are verified, hash by hash, and no charge exceeded the budget, "
-            "and the server states the same."
+            "Entries 1 to 7 are verified, hash by hash. No charge exceeded the budget. The server states the same."
         )
         with Client(server.url, audited["auditor"]) as client:
             budget = client.datasets.budget(audited["dataset"])

@@ -116,6 +116,16 @@ def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live,
     with Visitor.arrived(page.context.browser, server.url, token) as analyst:  # type: ignore[arg-type]
         analyst.page.get_by_role("link", name="people").click()
         expect(analyst.page.get_by_role("link", name="Grants")).to_have_count(0)
+        expect(analyst.page.get_by_text("A steward limits you to 25 % of the budget")).to_be_visible()
+        analyst.page.get_by_role("link", name="New model").click()
+        analyst.page.get_by_label("Target").select_option("income")
+        analyst.page.get_by_label("Epsilon", exact=False).first.fill("2")
+        expect(analyst.page.locator("#quote")).to_contain_text("This exceeds the budget")
+        analyst.page.get_by_role("button", name="Charge and run").click()
+        refusal = analyst.page.get_by_role("alert")
+        expect(refusal).to_contain_text("The remaining budget does not allow this. Nothing was charged.")
+        expect(refusal).to_contain_text("The most that fits is epsilon")
+        analyst.complaints.clear()  # the browser's own, of the 409
     visitor.confirm("Remove the allotment of ada <b>")
     expect(page.get_by_role("region", name="Allotments so far")).to_have_count(0)
     visitor.confirm("Revoke the grant of ada <b>")
@@ -181,7 +191,7 @@ def test_a_file_is_declared_refused_corrected_and_registered(visitor: Visitor, f
     page.get_by_label("Decimal").select_option(",")
     expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"decimal": ","'))
     page.get_by_role("button", name="Upload and register").click()
-    expect(page.get_by_text("Registered:")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Registered:")).to_contain_text("100 persons.")
     expect(report).to_contain_text("200")
     visitor.check()
     with Client(visitor.url, page.context.cookies()[0]["value"]) as client:

@@ -56,6 +56,7 @@ def test_a_dataset_is_managed_and_a_rejected_field_has_its_reason_beside_it(visi
     page.get_by_role("button", name="Freeze the dataset").click()
     expect(page.get_by_role("status")).to_contain_text("frozen")
     page.get_by_role("button", name="Unfreeze the dataset").click()
+    expect(page.get_by_role("region", name="Budget")).to_contain_text("only if you would have raised it whatever")
     page.locator("summary", has_text="Change the budget").click()
     page.locator("[name='budget.epsilon']").fill("a lot")
     page.locator("[name='budget.delta']").fill("1e-6")

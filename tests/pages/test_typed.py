@@ -146,3 +146,30 @@ def test_a_method_that_is_chosen_before_a_script_has_arrived_shows_its_fields(
         page.wait_for_timeout(200)  # milliseconds, in which a script that is there already would begin
     expect(page.get_by_label("Steps")).to_be_visible()
     expect(page.get_by_label("Epsilon", exact=False).first).to_have_value("0.7")
+
+
+def test_a_forecast_of_another_job_is_not_shown(visitor: Visitor, dataset: str) -> None:
+    """A forecast beside a form that has changed since would be taken for a forecast of the form."""
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}/new?kind=model")
+    page.get_by_label("Target").select_option("income")
+    page.locator("summary", has_text="Assumptions").click()
+    page.get_by_label("Runs").fill("3")
+    forecast = page.locator("#forecast")
+    button = page.get_by_role("button", name="Forecast the accuracy")
+    button.click()
+    expect(forecast).to_contain_text("a model of income by adaptive_gd")
+    page.get_by_label("Epsilon", exact=False).first.fill("0.7")
+    expect(forecast).to_contain_text("a model of income by adaptive_gd")
+    page.get_by_label("Method").select_option("dp_gd")
+    expect(forecast).to_have_text("The job has changed since the forecast. Request the forecast again.")
+    expect(page.get_by_label("Steps")).to_be_visible()
+    with delayed(page, "**/forecast"):
+        button.click()
+        expect(page.get_by_role("progressbar", name="Forecast in progress")).to_be_visible()
+        with page.expect_event("requestfailed", lambda request: request.url.endswith("/forecast")):
+            page.get_by_label("Steps").fill("7")
+        expect(page.get_by_role("progressbar", name="Forecast in progress")).to_be_hidden()
+    expect(forecast).to_have_text("The job has changed since the forecast. Request the forecast again.")
+    button.click()
+    expect(forecast).to_contain_text("a model of income by dp_gd")

@@ -19,6 +19,8 @@ from solvers.audit.attack import halved
 from solvers.audit.bounds import DELTAS
 from solvers.audit.cases import Case, ExactCase, attacked
 from solvers.methods import Method
+from solvers.methods.defaults.little_signal import model_kind
+from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.statistics import AnyCounting
 from tests.support.audit import beyond, seeded_attack, sources, violates
 from tests.support.audit_cases import NULL, SHARED, TRIED
@@ -39,6 +41,16 @@ def test_every_case_has_a_plan_for_its_own_guarantee() -> None:
     for case in CASES.values():
         if isinstance(case, Case):
             attacked(case, case.privacy)
+
+
+def test_the_case_of_sparse_columns_has_small_coefficients() -> None:
+    case = CASES["adaptive_gd_sparse"]
+    assert isinstance(case, Case)
+    for epsilon in (case.privacy.epsilon, TRIED["adaptive_gd_sparse"][0]):
+        quote = plan(case.method, case.problem, Privacy(epsilon, case.privacy.delta))
+        assert isinstance(quote.method, AdaptiveGdRun)
+        noise_multiplier = quote.release.plan.query("gradient").noise_multiplier
+        assert model_kind(case.problem, quote.method.signal(case.problem, noise_multiplier)) == "small"
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(SHARED)))

@@ -140,6 +140,7 @@ def test_purse_ledger_verify_says_the_same(world: World, capsys: pytest.CaptureF
     ask = ("ledger", "verify", "--home", str(world.settings.home))
     code, out, _ = purse(capsys, *ask)
     assert (code, out.count("valid")) == (0, 2)
+    assert [line.split() for line in out.splitlines()[1:]] == [["people", "1", "valid"], ["people", "2", "valid"]]
     CHANGES["another head"](world)  # type: ignore[misc]
     code, out, _ = purse(capsys, *ask, "--json")
     assert code == 1

@@ -344,6 +344,7 @@ def test_a_declaration_that_the_editor_cannot_show_is_reported(shared: Service, 
         ("spec.columns.11", "Column 12"),
         ("body.candidates.1.method.dp_gd.steps", "Candidate 2, method, dp gd, steps"),
         ("body.privacy.epsilon", "Privacy, epsilon"),
+        ("spec.unit.max_rows", "Rows used per person"),
         ("body.where.0.value", "Condition 1, value"),
         ("body.terms.1.factors.0.column", "Term 2, factor 1, column"),
         ("body", "The form"),
@@ -485,6 +486,7 @@ def test_a_model_is_evaluated_on_the_holdout_set(shared: Service) -> None:
     assert "noise and sampling" in page
     assert f'href="/pages/jobs/{job}"' in page
     assert page.count("data-chart") == 2, "ROC and calibration"
+    assert f'<a href="/pages/jobs/{job}"><bdi>Model of income</bdi></a>' in page
     model = visit(shared, STEWARD, f"/pages/jobs/{job}").text
     assert "noise and sampling" in model, "the model's page has the measures of its evaluation"
     assert f'href="{response.headers["Location"]}"' in model

@@ -14,6 +14,7 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "adaptive_gd_hinge": (6.0, 480),
     "adaptive_gd_numbers": (6.0, 440),
     "adaptive_gd_softmax": (6.0, 440),
+    "adaptive_gd_sparse": (6.0, 480),
     "adaptive_gd_wide": (6.0, 480),
     "bootstrap_reduction": (0.8, 400),
     "dp_acc_md": (6.0, 300),

@@ -6,6 +6,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import get_args
 
+from app.cli.table import COMMANDS
 from app.http.codes import CODES
 from app.http.routing import dependants, routes
 from app.pages.frame import stewards, visiting
@@ -34,6 +35,12 @@ def _addresses() -> Iterator[_Row]:
             yield f"`{method} {route.path}`", role, summary
 
 
+def _commands() -> Iterator[_Row]:
+    """Yield each command and its summary."""
+    for command in COMMANDS:
+        yield f"`purse {command.words}`", command.summary
+
+
 def _codes() -> Iterator[_Row]:
     """Yield each error code, its status, title and meaning."""
     for name, code in CODES.items():
@@ -56,6 +63,7 @@ def _statistics() -> Iterator[_Row]:
 
 TABLES: Mapping[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
     "addresses.md": ("| Page | Role | Purpose |", _addresses),
+    "commands.md": ("| Command | Purpose |", _commands),
     "errors.md": ("| code | status | title | meaning |", _codes),
     "settings.md": ("| setting | default | meaning |", _settings),
     "jobs.md": ("| method | releases |", _statistics),

@@ -91,8 +91,8 @@ try {
   at("state").textContent =
     bad.length > 0
       ? `The ledger was verified, but the server states something else for: ${bad.map(([what]) => what).join(", ")}.`
-      : `All ${ledger.sequence} entries are verified, hash by hash, and no charge exceeded the budget` +
-        (grown ? ". New entries arrived since this page was loaded: reload it." : ", and the server states the same.");
+      : `Entries 1 to ${ledger.sequence} are verified, hash by hash. No charge exceeded the budget. ` +
+        (grown ? "New entries arrived since this page was loaded: reload it." : "The server states the same.");
   const results = rows.map((row) => [...row.slice(0, 3), row[3] ? "agrees" : "differs"]);
   at("compared").replaceChildren(table(["Value", "Computed here", "Stated by the server", "Result"], results));
   draw(ledger, stated.budget);

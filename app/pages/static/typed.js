@@ -3,7 +3,8 @@
 // If a form was changed after its request, the response is dropped and the request is sent again. A declaration (JSON)
 // that was edited by hand after a request is not replaced by the response. Fields that were filled in before the page's
 // scripts were loaded, by the person or by the browser, are sent when the scripts are ready. A declaration that was
-// changed by then counts as edited by hand. The summary of a folded list of boxes states how many are checked.
+// changed by then counts as edited by hand. The summary of a folded list of boxes states how many are checked. A
+// forecast is removed when the job that it describes is changed.
 "use strict";
 let edits = 0; // number of edits of the declaration by hand
 const contents = (form) => new URLSearchParams(new FormData(form)).toString();
@@ -19,6 +20,19 @@ document.addEventListener("change", ({ target }) => {
   const count = target.type === "checkbox" && target.closest("details")?.querySelector("[data-count]");
   if (count) count.textContent = target.closest("fieldset").querySelectorAll(":checked").length || count.dataset.count;
 });
+/** Remove the forecast and stop a running one. A forecast covers several epsilons, so a change of epsilon keeps it. */
+const outdate = ({ target }) => {
+  const forecast = document.getElementById("forecast");
+  const requested = document.getElementById("which");
+  if (!forecast || !target.closest("#job") || target.closest("[name='privacy.epsilon'], [data-sets]")) return;
+  if (!forecast.hasChildNodes() && !requested.matches(".htmx-request")) return;
+  htmx.trigger(requested, "htmx:abort");
+  const note = Object.assign(document.createElement("p"), { className: "hint" });
+  note.textContent = "The job has changed since the forecast. Request the forecast again.";
+  forecast.replaceChildren(note);
+};
+document.addEventListener("input", outdate);
+document.addEventListener("click", (event) => { if (event.target.closest("button[name=step]")) outdate(event); });
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (ctx.request.form?.dataset.typed !== undefined) ctx.contents = contents(ctx.request.form);
   ctx.edits ??= edits;

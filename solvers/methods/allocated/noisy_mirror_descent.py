@@ -49,9 +49,10 @@ class NoisyMirrorDescent(Strict):
 
     Parameters
     ----------
-    passes : P, number of half passes, in [1, 1000]. By default from n, d, epsilon and delta
-    batch : b, records in a slot, expected or exact, in [1, n/2]. By default from n and d
-    step : eta, positive. By default from n, d, epsilon, delta, G and the domain
+    passes : Number of half passes (P), from 1 to 1000. By default chosen from the sizes and the privacy
+    batch : Number of records in a slot (b), expected or exact, at most half of the records. By default chosen from the
+        numbers of records and coefficients
+    step : Step size (eta), above 0. By default chosen from the sizes, the privacy, the loss and the domain
     form : "independent" or "ordered". Independent draws a slot for each record, which halves the noise. Ordered follows
         the paper, with exactly b records in each slot and a random order
     potential : Potential of the mirror step. By default the one with the smallest bound

@@ -46,7 +46,7 @@ class AdaSsp(Strict):
 
     Parameters
     ----------
-    rounds : T, in [1, 1000]. By default 5
+    rounds : Number of rounds (T), from 1 to 1000. By default 5
 
     Reference: Wang 2018, Algorithm 2; Tang et al. 2023 for the rounds; docs/spec 10. Deviations: replace-one; exact
     Gaussian accounting; a smaller share of mu^2 for the eigenvalue and, with several rounds, for X'X; the off-diagonal

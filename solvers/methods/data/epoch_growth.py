@@ -36,7 +36,7 @@ class EpochGrowth(Localized):
     ----------
     kappa : Lower bound on the growth exponent, in (1, 100], a public guess. By default 2 for a smooth loss, whose
         growth around an inner minimizer cannot be sharper. By default 1.5 for other losses, where it is only a guess
-    epochs : T. By default the number of halvings of the distance that the proven bound supports
+    epochs : Number of epochs (T). By default the number of halvings of the distance that the proven bound supports
     phases, ratio, step, smoothing, steps, noise : As in localization, for the first epoch
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 2; docs/spec 6.

@@ -44,9 +44,9 @@ class GrowthReduction(Strict):
 
     Parameters
     ----------
-    rounds : k, in [1, 40]. By default the proven bound on the empirical risk is minimized
-    strength : s_1, positive. By default the same bound is minimized
-    steps : Largest number of steps in a round, in [1, 100000]
+    rounds : Number of rounds (k), from 1 to 40. By default the proven bound on the empirical risk is minimized
+    strength : Strength of the first round's penalty (s_1), above 0. By default the same bound is minimized
+    steps : Largest number of steps in a round, from 1 to 100000
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Proposition 3 at kappa = 2, with output perturbation as the inner method;

@@ -115,11 +115,12 @@ class Localization(Localized):
 
     Parameters
     ----------
-    phases : k, in [1, 64]. Each phase needs at least 30 rows. By default the proven bound is minimized
-    ratio : q >= 1.1, factor by which eta decreases in each phase. By default the same bound is minimized
-    step : eta_1. By default the same bound is minimized
-    smoothing : h, width of the envelope in units of the margin. 0 for a smooth loss
-    steps : Largest number of steps in a phase, in [1, 100000]
+    phases : Number of phases (k), from 1 to 64. Each needs at least 30 rows. By default the proven bound is minimized
+    ratio : Factor by which the step size decreases in each phase (q), at least 1.1. By default the same bound is
+        minimized
+    step : Step size of the first phase (eta_1). By default the same bound is minimized
+    smoothing : Width of the envelope in units of the margin (h). 0 for a smooth loss
+    steps : Largest number of steps in a phase, from 1 to 100000
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 1; docs/spec 5.

@@ -49,9 +49,11 @@ class ObjectivePerturbation(Strict):
 
     Parameters
     ----------
-    steps : T, up to 100000, and at least the default: the number that Nesterov's method needs to come within the radius
-    ridge : s, strength added to r, in [0, 1e6]. By default the s at which k ln(1 + L / (k n (mu + s))), for k rows in a
-        record, is a tenth of epsilon. An s at which it exceeds nine tenths of epsilon is refused
+    steps : Number of steps (T), at most 100000 and at least the default: the number that Nesterov's method needs to
+        come within the radius
+    ridge : Strength added to the regularizer (s), from 0 to 1e6. By default the s at which
+        k ln(1 + L / (k n (mu + s))), for k rows in a record, is a tenth of epsilon. An s at which it exceeds nine
+        tenths of epsilon is refused
     radius : Largest distance from the minimizer, positive. By default a hundredth of G / (n (L + mu + s)), which is
         small against the noise, plus the steps of the lattice and of rounding
 

@@ -39,9 +39,10 @@ class OutputPerturbation(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 100000]. By default enough to come within 0.05 sensitivities of the minimizer, up to 2000
-    ridge : s, in [0, 1e6]. By default the s at which its bias, s D^2 / 2, equals the effect of the noise, L
-        E||noise||^2 / 2, less mu
+    steps : Number of steps (T), from 1 to 100000. By default enough to come within 0.05 sensitivities of the minimizer,
+        up to 2000
+    ridge : Strength added to the regularizer (s), from 0 to 1e6. By default the s at which its bias, s D^2 / 2, equals
+        the effect of the noise, L E||noise||^2 / 2, less mu
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1; Zhang et al. 2017; docs/spec 10, T7', T8.

@@ -42,9 +42,11 @@ class PhasedSgd(Strict):
 
     Parameters
     ----------
-    phases : k, in [1, 64]. Each phase needs at least 30 rows. By default a proven bound is minimized
-    ratio : q >= 1.1, factor by which eta decreases in each phase. By default the same bound is minimized
-    step : eta_1, at most 2/L. By default the same bound is minimized
+    phases : Number of phases (k), from 1 to 64. Each needs at least 30 rows. By default a proven bound is minimized
+    ratio : Factor by which the step size decreases in each phase (q), at least 1.1. By default the same bound is
+        minimized
+    step : Step size of the first phase (eta_1), at most 2/L for the smoothness L. By default the same bound is
+        minimized
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); docs/spec 10.

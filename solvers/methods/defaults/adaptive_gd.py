@@ -147,7 +147,12 @@ class ClassSchedule:
     tested_from, tested_until : The wide limit is tested between these shares of the steps. Source: same
     false_alarm_cost : The test's level is this share of (C / wide C)^2, because a false alarm multiplies the noise's
         excess by the inverse of that. Source: same
-    least_signal : Below this r, the model is an intercept. Source: proof, "Little signal"
+    least_signal : Below this r, the model is an intercept, except for columns that may be sparse. Source: proof,
+        "Little signal"
+    small_ridge : The ridge of this exception, in units of sigma times the square root of the slots of a person. For
+        rows, the noise of margins then has a std of about 1/4 and costs about 1/128. Source: same
+    least_precision : Below this n mu* per slot of a person, the exception does not hold, because the noise of the
+        intercept costs more than it does for a constant. Source: same
     intercept_curvature, intercept_variance : The intercept's ridge supposes this curvature, the mean over margins of
         std 3.6, and this variance of the log-odds of a class. Source: proof, "Little signal"
     """
@@ -171,6 +176,8 @@ class ClassSchedule:
     tested_until: float = 0.3
     false_alarm_cost: float = 0.02
     least_signal: float = 1.0
+    small_ridge: float = 4.0
+    least_precision: float = 100.0
     intercept_curvature: float = 0.1
     intercept_variance: float = 1.0
 

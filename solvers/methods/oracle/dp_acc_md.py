@@ -41,8 +41,8 @@ class DpAccMd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 100000]. By default from n, d, epsilon, delta, G, L and mu
-    step : eta, in (0, 1 / (2 L)]. By default from the same values
+    steps : Number of steps (T), from 1 to 100000. By default chosen from the sizes, the privacy and the loss
+    step : Step size (eta), at most 1 / (2 L) for the smoothness L. By default chosen from the same facts
     potential : Potential of the mirror step. By default `half_squared_l2`, or `half_squared_lp` on an l1 ball and
         `negative_entropy` on a simplex of many coordinates
 

@@ -67,8 +67,8 @@ class DpGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 100000]. By default from n, d, epsilon, delta, G, L and mu
-    step : eta, in (0, 1/L]. By default from the same values
+    steps : Number of steps (T), from 1 to 100000. By default chosen from the sizes, the privacy and the loss
+    step : Step size (eta), at most 1/L for the smoothness L. By default chosen from the same facts
     release : Points that the run returns, `average` (the default), `last` or `random`
 
     Reference: Wang, Ye and Xu 2017, Algorithm 4 and Theorem 6.1 (noise); Su, Boyd and Candes 2016 (momentum).

@@ -27,10 +27,11 @@ class DpSvrg(VarianceReduced):
 
     Parameters
     ----------
-    epochs : T, in [1, 1000000]. By default 5
-    inner_steps : m, steps of an epoch, in [1, 1000000]. By default from n, d, epsilon, delta, G, L and mu
-    batch : b, expected size of a Poisson batch (exact size if printed), in [1, n]. By default from the same values
-    step : eta, in (0, 1/L]. By default from the same values
+    epochs : Number of epochs (T), from 1 to 1000000. By default 5
+    inner_steps : Number of steps in an epoch (m), from 1 to 1000000. By default chosen from the sizes, the privacy and
+        the loss
+    batch : Expected size of a Poisson batch (b), or its exact size if printed. By default chosen from the same facts
+    step : Step size (eta), at most 1/L for the smoothness L. By default chosen from the same facts
     form : "safeguarded", "centred" (the default for losses with one margin if 3 d z^2 > b, z being the changes' noise
         multiplier for many answers) or "printed". Centred changes subtract the effect of curvature L/2 and add it back
         for the whole batch, which halves the noise near the anchor. Printed follows the paper, with the exact

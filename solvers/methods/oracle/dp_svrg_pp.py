@@ -27,10 +27,11 @@ class DpSvrgPp(VarianceReduced):
 
     Parameters
     ----------
-    epochs : T, in [1, 30]. By default from n, d, epsilon, delta, G, L and mu
-    inner_steps : m, half the steps of the first epoch, in [1, 1000000]. By default from the same values
-    batch : b, expected size of a Poisson batch (exact size if printed), in [1, n]. By default from the same values
-    step : eta, in (0, 1/L]. By default from the same values
+    epochs : Number of epochs (T), from 1 to 30. By default chosen from the sizes, the privacy and the loss
+    inner_steps : Half the number of steps in the first epoch (m), from 1 to 1000000. By default chosen from the same
+        facts
+    batch : Expected size of a Poisson batch (b), or its exact size if printed. By default chosen from the same facts
+    step : Step size (eta), at most 1/L for the smoothness L. By default chosen from the same facts
     form : As in dp_svrg
     step_rule : As in dp_svrg. M is the length of the epoch that begins
 

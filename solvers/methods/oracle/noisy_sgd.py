@@ -36,9 +36,9 @@ class NoisySgd(Strict):
 
     Parameters
     ----------
-    steps : K, in [1, 1000000]. By default from n, d, epsilon, delta, G, L and mu
-    batch : b, expected size of a Poisson batch, in [1, n]. By default from the same values
-    step : eta, positive, at most 1/L if the loss is smooth. By default from the same values
+    steps : Number of steps (K), from 1 to 1000000. By default chosen from the sizes, the privacy and the loss
+    batch : Expected size of a Poisson batch (b), at most the number of records. By default chosen from the same facts
+    step : Step size (eta), at most 1/L if the loss has the smoothness L. By default chosen from the same facts
 
     Reference: Bassily, Smith and Thakurta 2014, Algorithm 1; Abadi et al. 2016 (DP-SGD). Deviations: Poisson batches of
     any size with exact accounting, a constant step, the average of the second half, proximal steps; the scalar slope is

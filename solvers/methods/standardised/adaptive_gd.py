@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
@@ -14,7 +16,8 @@ from solvers.losses.smoothing import BoundedSlope
 from solvers.methods.checks import check_delta
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, balanced_ridge, steps_at
 from solvers.methods.defaults.descent import budget_mu
-from solvers.methods.path import L1Weight, Path, intercept_frame, reallocated, scaled
+from solvers.methods.defaults.little_signal import model_kind
+from solvers.methods.path import L1Weight, Path, intercept_frame, reallocated, scaled, uncentered
 from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.methods.slopes import LimitTest, number_request
 from solvers.oracles import Standardised
@@ -53,7 +56,9 @@ class AdaptiveGd(Strict):
     4. Result. The run returns the mean of the points with weights 1..T, in the original columns. r acts on z.
 
     If n mu* / d is below 1 for classes, or below 4 for numbers, coefficients would be noise, and the model is an
-    intercept.
+    intercept. `logistic` has an exception if n mu* is at least 100 per slot of a person, most coded ranges begin or
+    end at 0 (as for counts of words), and no moments were released before. Then columns are not centered and have the
+    same scale. A ridge replaces the l1, and is so large that noise costs little.
 
     The privacy cost is that of T gradients and the moments, all of them Gaussian. Limits: penalties and re-allocation
     bias the model towards few and small coefficients. Clipped residuals bias it if errors are skewed. For three or more
@@ -62,9 +67,9 @@ class AdaptiveGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 10000]. By default 500 for quantile, absolute and huber, otherwise 250, or 2 d up to 500 if
-        n mu* / d >= 10. For classes T is raised to 8 / sqrt(eta sigma), but not above 1000 or 5e9 / n, so that momentum
-        converges. Here eta is the step size, and sigma = 2 C / (n mu*) the noise of a single gradient
+    steps : Number of steps (T), from 1 to 10000. By default 500 for quantile, absolute and huber, otherwise 250, or 2 d
+        up to 500 if n mu* / d >= 10. For classes it is raised to 8 / sqrt(eta sigma), but not above 1000 or 5e9 / n, so
+        that momentum converges. Here eta is the step size, and sigma = 2 C / (n mu*) the noise of a single gradient
     slope_limit : Largest C in units of the largest slope, in [1e-6, 8], unused for squared. By default
         (n mu* / (100 d))^(1/3) in [0.5, 8]. For logistic and softmax, a default below 2.5 is replaced by 0.5 if n mu* /
         d < 200, and by 1 otherwise. A run of these two losses begins with C <= 1, and uses a larger C only if a test
@@ -146,9 +151,29 @@ class AdaptiveGdRun(StandardisedRun):
 
     def run(self, oracle: Standardised, problem: Problem) -> Vector:
         """Return the private model."""
-        if problem.loss.takes == "class":
-            return self._run_classes(oracle, problem)
-        return self._run_numbers(oracle, problem)
+        if problem.loss.takes == "number":
+            return self._run_numbers(oracle, problem)
+        if model_kind(problem, self.signal(problem, oracle.planned("gradient").noise_multiplier)) == "small":
+            return self._run_small(oracle, problem)
+        return self._run_classes(oracle, problem)
+
+    def _run_small(self, oracle: Standardised, problem: Problem) -> Vector:
+        """Return a model for sparse rows, whose columns have the center 0 and one scale. A ridge replaces the l1.
+
+        Means and variances are not requested. A block counts with its largest norm, 1.
+        """
+        center, columns = np.zeros(problem.d - 1), moments.columns_of(problem)
+        square = moments.floored_spread(oracle, problem, center) + sum(width > 1 for width in columns.widths)
+        path = Path(problem, uncentered(problem, square))
+        limit = CLASSES.narrow_limit(problem, self.slope_limit) * problem.loss.slope_bound
+        step, sigma = CLASSES.step(problem), self._sigma(oracle, problem, limit)
+        intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
+        ridge = CLASSES.small_ridge * math.sqrt(problem.unit.slots) * sigma
+        penalties = np.append(np.full(problem.d - 1, ridge), intercept_ridge)
+        for t in range(1, self.steps + 1):
+            point = path.extrapolate(step * sigma)
+            path.descend(point, oracle.gradient("gradient", point, path.frame, limit), penalties, step, t)
+        return path.raw_mean
 
     def _run_classes(self, oracle: Standardised, problem: Problem) -> Vector:
         signal = self.signal(problem, oracle.planned("gradient").noise_multiplier)
@@ -212,11 +237,6 @@ class AdaptiveGdRun(StandardisedRun):
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, largest), noise), spread)
                 request = number_request(problem, self._largest_limit(problem), signal, self.steps, scale)
         return path.raw_mean
-
-    def is_constant(self, problem: Problem, noise_multiplier: float) -> bool:
-        """Return whether noise of this multiplier in gradients leaves nothing but an intercept."""
-        schedule = CLASSES if problem.loss.takes == "class" else NUMBERS
-        return self.signal(problem, noise_multiplier) < schedule.least_signal
 
     def signal(self, problem: Problem, noise_multiplier: float) -> float:
         """Return r = n mu / d, with mu that of the whole plan if gradients have noise of this multiplier."""

@@ -46,6 +46,14 @@ def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **chan
     return details.code, f"{details.detail} {[v.where + ' ' + v.what for v in details.violations or []]}"
 
 
+def of_words(rows: int, has_origin: bool = True) -> DatasetRow:
+    """Return a dataset of 400 indicators, whose codes are 0 and 1 if they have an origin, otherwise -1 and 1."""
+    word = {"type": "number", "lower": 0, "upper": 1} | ({"origin": 0} if has_origin else {})
+    columns = [*({"name": f"word {i}", **word} for i in range(400)), COLUMNS[-1]]
+    row = dataset(rows=rows)
+    return replace(row, spec=DatasetSpec.model_validate(row.spec.model_dump() | {"columns": columns}))
+
+
 def classes(quoted_price: pricing.Priced) -> tuple[str, ...] | None:
     assert isinstance(quoted_price.spec.design, Design)
     return quoted_price.spec.design.classes
@@ -227,24 +235,26 @@ class TestWarnings:
         assert [text for text in quoted(small).warnings if "constant" in text]
         assert not quoted(small, method={"name": "dp_gd"}).warnings
 
-    def test_a_constant_model_of_counts_is_advised_to_set_a_row_norm(self) -> None:
+    def test_a_model_of_counts_is_advised_to_set_a_row_norm(self) -> None:
         """Only counts and indicators may be short rows. A quote with a row norm follows the advice."""
-        flags = [{"name": f"word {i}", "type": "number", "lower": 0, "upper": 1, "origin": 0} for i in range(40)]
-        ranges = [{"name": f"word {i}", "type": "number", "lower": 0, "upper": 1} for i in range(40)]
-        small = dataset(rows=20)
-        counts, numbers = (
-            replace(
-                small, spec=DatasetSpec.model_validate(small.spec.model_dump() | {"columns": [*columns, COLUMNS[-1]]})
-            )
-            for columns in (flags, ranges)
-        )
-        advised = [text for text in quoted(counts).warnings if "row_norm" in text]
-        assert len(advised) == 1
-        assert f"{math.sqrt(41):.3g}" in advised[0]
-        assert not [text for text in quoted(numbers).warnings if "row_norm" in text]
-        followed = quoted(counts, row_norm=2.0)
+        for rows, text in ((1500, "adaptive_gd keeps all coefficients small"), (50, "the model will be a constant")):
+            kind, advice = quoted(of_words(rows)).warnings
+            assert text in kind
+            assert "set row_norm" in advice
+            assert f"{math.sqrt(401):.3g}" in advice
+        (constant,) = quoted(of_words(1500, has_origin=False)).warnings
+        assert "the model will be a constant" in constant
+        followed = quoted(of_words(1500), row_norm=2.0)
         assert followed.method.name != "adaptive_gd"
         assert not followed.warnings
+
+    def test_the_ledger_charges_answers_that_a_model_of_small_coefficients_does_not_request(self) -> None:
+        row = of_words(1500)
+        quoted_price = priced(row)
+        planned = quoted_price.planned.release.plan
+        assert {query.name for query in planned.queries} == {"gradient", "means", "spread", "variances"}
+        assert quoted_price.spec.release_plan.plan == planned
+        assert quoted_price.cost == row.state.filter.cost(planned)
 
     def test_of_the_candidates_of_a_tuning_that_will_be_a_constant(self) -> None:
         """The noise of a candidate's own run decides."""
@@ -252,6 +262,9 @@ class TestWarnings:
         body = {**REQUEST, "candidates": candidates, "repeats": 2}
         request = TuningRequest.model_validate_json(json.dumps(body))
         [warning] = price(dataset(rows=20), request, SETTINGS).warnings
+        assert warning.endswith("Candidates: 2, 3.")
+        [warning] = price(of_words(2000), request, SETTINGS).warnings
+        assert "adaptive_gd keeps all coefficients small" in warning
         assert warning.endswith("Candidates: 2, 3.")
         assert price(dataset(), request, SETTINGS).warnings == ()
 

@@ -21,8 +21,10 @@ from solvers.data_access.moment_sums import Limited
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax
 from solvers.methods import AdaptiveGd, slopes
+from solvers.methods.defaults.little_signal import model_kind
 from solvers.methods.path import L1Weight, reallocated
 from solvers.methods.standardised import adaptive_gd
+from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from tests.support.coupled import complaints_of_each
 from tests.support.mutants import used_before_noise, with_bound_divided
 from tests.support.standardised import LIMITED_LOSSES
@@ -72,6 +74,33 @@ classes = pytest.mark.parametrize("loss", CLASSES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(loss: str) -> None:
     assert complaints_of_run(loss) == []
+
+
+def complaints_of_sparse_run() -> list[str]:
+    """Return the complaints of comparing neighbors of a run with small coefficients: record 7 is full or empty."""
+    columns = Columns((1,) * 120 + (3,), ((0.0, 1.0),) * 120)
+    problem = Problem(Logistic(), n=140, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    quote = plan(AdaptiveGd(steps=STEPS, slope_limit=0.3), problem, Privacy(4.0, 1e-6))
+    assert isinstance(quote.method, AdaptiveGdRun)
+    noise_multiplier = quote.release.plan.query("gradient").noise_multiplier
+    assert model_kind(problem, quote.method.signal(problem, noise_multiplier)) == "small"
+    rng = np.random.default_rng(2)
+    X = np.column_stack((rng.random((140, 120)) < 0.1, np.eye(3)[rng.choice(3, 140)], np.ones(140))).astype(float)
+    y = rng.choice((-1.0, 1.0), 140)
+    ends = np.ones(124), np.append(np.zeros(120), [0.0, 0.0, 1.0, 1.0])
+    ends[0][121:123] = 0.0
+    X[7], y[7] = ends[0], 1.0
+    return complaints_of_each(quote, X, y, [((ends[0], -1.0), None), ((ends[1], 1.0), None), ((ends[1], -1.0), None)])
+
+
+@pytest.mark.parametrize("query", ["spread", "gradient"])
+def test_faults_of_a_run_with_small_coefficients_are_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert complaints_of_sparse_run() == []
+    with monkeypatch.context() as patched:
+        patched.setattr(Meter, "answer", used_before_noise(query))
+        assert any(what in each for each in complaints_of_sparse_run() for what in LEAKED)
+    monkeypatch.setattr(Meter, "answer", with_bound_divided(query, 3))
+    assert f"{query}: {MOVED}" in complaints_of_sparse_run()
 
 
 def unlimited(work: Limited, data: Data, rows: Slots) -> Vector:
