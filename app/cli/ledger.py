@@ -253,6 +253,6 @@ def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
     faults |= {f"head {head}": "no ledger contains it: one was cut or rewritten" for head in missing}
     lines = []
     for key, fault in faults.items():
-        found = "valid" if fault is None else f"{key}: {fault}" if key in names else fault
-        lines.append((names.get(key, key), found))
+        finding = "valid" if fault is None else f"{key}: {fault}" if key in names else fault
+        lines.append((names.get(key, key), finding))
     return Output(faults, text.table(("dataset", "ledger"), lines), exit_code=1 if any(faults.values()) else 0)
