@@ -201,7 +201,7 @@ $(DRAWING): requirements-bench.lock $(RUNTIME)
 
 # PyTorch is not in the lock: pip takes the build for this machine, without a hash; nothing but the comparison runs it.
 $(PEERS)/.ready: requirements-peers.lock
-	@echo "making $(PEERS), with PyTorch: this may be large"
+	@echo "making $(PEERS), with PyTorch and JAX: this may be large"
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements-peers.lock
 	@$(PEERS)/bin/python -m pip install --quiet torch==$(TORCH)

@@ -284,7 +284,8 @@ def _search_sampled(target: _Target) -> ReleasePlan:
     total = target.refined(PldAccountant(), budget, *_PLD_STAGES)
     if total > 0:
         candidates.append((total, PldAccountant()))
-    quick, renyi = RdpAccountant(ORDERS[::6]), RdpAccountant()
+    quick = RdpAccountant(ORDERS[::6])
+    renyi = RdpAccountant()
     if _is_renyi_worthwhile(target, total, quick, renyi):
         candidates.append((target.refined(renyi, total or budget, (quick, _COARSE_TOLERANCE)), renyi))
     # The cost without sampling is always available, and the best bound where the sampling rate is near 1.

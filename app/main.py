@@ -24,7 +24,7 @@ from app.http.errors import ApiError
 from app.http.guards import Guarded
 from app.http.middleware import Observed
 from app.http.protocol import ConnectionLimits
-from app.http.rates import Limited
+from app.http.rates import RateLimiter
 from app.http.routing import routes
 from app.http.server import configured
 from app.identity import routes as tokens
@@ -35,7 +35,7 @@ from app.openapi import routes as documentation
 from app.operations import routes as operations
 from app.operations.draining import draining
 from app.operations.observers import Observers
-from app.pages.session import Session
+from app.pages.session import CookieSession
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused
@@ -118,8 +118,8 @@ def create_app(
     application.state.refused = None
     application.state.written = {}
     application.add_middleware(Guarded)
-    application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
-    application.add_middleware(Session)
+    application.add_middleware(RateLimiter, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
+    application.add_middleware(CookieSession)
     application.add_middleware(Observed, on_end=observers.request_ended, root_path=settings.root_path)
     routers = ROUTERS if alone else (*ROUTERS, *_pages())
     handlers.install(application, routers)

@@ -15,7 +15,7 @@ from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
 from app.datasets import twins
-from app.datasets.budgets import Answers
+from app.datasets.budgets import BudgetAnswers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
 from app.http.concurrency import ConcurrencyLimit
@@ -51,7 +51,7 @@ class Services:
 
     settings: Settings
     database: Database
-    answers: Answers
+    answers: BudgetAnswers
     keys: SigningKeys
     sign_on: SignOn | None
     dispatcher: Dispatcher
@@ -180,7 +180,7 @@ async def _started(
     return Services(
         settings=settings,
         database=database,
-        answers=Answers(database),
+        answers=BudgetAnswers(database),
         keys=keys,
         sign_on=None if settings.oidc_issuer is None else SignOn(settings, database.clock),
         dispatcher=dispatcher,

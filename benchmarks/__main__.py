@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--charges", type=int, default=10**6, help="number of charges for `scale`")
     parser.add_argument("--repetitions", type=int, default=1000, help="tables per cell of `inference`")
     parser.add_argument(
-        "--cells", default="", help="regular expression that selects cells of `inference`, such as 'linear .* d=10 '"
+        "--cells",
+        default="",
+        help="regular expression that selects cells of `inference`, such as 'linear .* d=10 ', or methods of `peers`",
     )
     parser.add_argument(
         "--plots", type=Path, default=DOCS, help="folder for plots, which are written into a subfolder for each part"

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from accounting import Privacy
-from app.calculation.forecasts import Trial, best, scorer
+from app.calculation.forecasts import TrialRows, best, scorer
 from app.demo import data
 from app.quotes.forecasts import forecast_locally, read_sample
 from app.results import profiles
 from app.settings import Settings
 from app.sources.design import Design, StatisticDesign
 from app.sources.spec import JobSpec
-from app.sources.twins import Law, Sample, Twin, profiled
+from app.sources.twins import ColumnLaw, Sample, Twin, profiled
 from app.wire import ForecastRequest
 from purse.wire.budgets import Budget
 from purse.wire.datasets import DatasetSpec
@@ -44,7 +44,7 @@ class Case:
     spec: DatasetSpec
     design: Design
     problem: Problem
-    trial: Trial
+    trial: TrialRows
 
 
 def report(seeds: int) -> None:
@@ -101,7 +101,7 @@ def case_of(spec: DatasetSpec, target: str, rows: Sample, test: Sample) -> Case:
         y = own if design.classes is None else design.labels(own)
         parts.append(({f.name: column for f, column in zip(design.features, design.encoded(part), strict=True)}, y))
     (X, y), (test_X, test_y) = parts
-    return Case(spec, design, problem, Trial(X, y, None, test_X, test_y))
+    return Case(spec, design, problem, TrialRows(X, y, None, test_X, test_y))
 
 
 def truth_of(case: Case, seeds: int, epsilons: Sequence[float] = EPSILONS) -> tuple[float, float, list[float]]:
@@ -118,7 +118,7 @@ def truth_of(case: Case, seeds: int, epsilons: Sequence[float] = EPSILONS) -> tu
     return float((optimum - constant) / (1 - constant)), optimum, medians
 
 
-def profile_of(spec: DatasetSpec, rows: Sample) -> tuple[Law, ...]:
+def profile_of(spec: DatasetSpec, rows: Sample) -> tuple[ColumnLaw, ...]:
     """Return the laws of the columns by a profile of the rows that is released once."""
     table = StatisticDesign.of(spec)
     problem = Problem(Squared(), n=len(rows.rows), d=table.d, row_norm=table.row_norm, columns=table.columns)

@@ -25,9 +25,9 @@ from solvers.data_access.data import Data
 from solvers.errors import Unsuitable
 from solvers.inference import RegressionTable, RegressionTableRun
 from solvers.inference.coordinates import Stds
-from solvers.inference.table import Table, Units, table
+from solvers.inference.table import SolvedTable, Units, table
 from solvers.losses import Logistic, Squared
-from solvers.solve import Quote, run
+from solvers.solve import PlannedRun, run
 
 DELTA = 1e-6
 FAMILIES: tuple[Family, ...] = ("logistic", "linear", "poisson")
@@ -90,7 +90,7 @@ class Draws:
         """Number of coefficients, including the intercept."""
         return 1 + sum(max(width - 1, 1) for width in self.population.columns.widths)
 
-    def quote(self, epsilon: float) -> Quote | None:
+    def quote(self, epsilon: float) -> PlannedRun | None:
         """Return the quote of a table, or None if it is refused because it would resolve nothing."""
         own = self.population
         problem = Problem(
@@ -107,7 +107,7 @@ class Draws:
         except Unsuitable:
             return None
 
-    def outcomes(self, quotes: dict[float, Quote], repetitions: int) -> dict[float, list["Outcome"]]:
+    def outcomes(self, quotes: dict[float, PlannedRun], repetitions: int) -> dict[float, list["Outcome"]]:
         """Return the outcome of each repetition by epsilon; all epsilons see the same records."""
         outcomes: dict[float, list[Outcome]] = {epsilon: [] for epsilon in quotes}
         for repetition in range(repetitions if quotes else 0):
@@ -196,7 +196,7 @@ def settings() -> Iterator[Setting]:
         yield Setting(name, family, make, epsilons=_FEW_EPSILONS)
 
 
-def table_of(quote: Quote, sample: Sample, rng: np.random.Generator) -> Table:
+def table_of(quote: PlannedRun, sample: Sample, rng: np.random.Generator) -> SolvedTable:
     """Return the table of a run in coded units."""
     return _table(quote, _coded(quote.problem, sample), rng)
 
@@ -206,7 +206,7 @@ def _coded(problem: Problem, sample: Sample) -> Data:
     return inputs.of_arrays(sample.with_constant, sample.y, problem, sample.present)
 
 
-def _table(quote: Quote, data: Data, rng: np.random.Generator) -> Table:
+def _table(quote: PlannedRun, data: Data, rng: np.random.Generator) -> SolvedTable:
     """Return the table of a run in coded units."""
     problem = quote.problem
     assert problem.columns is not None
@@ -229,7 +229,7 @@ class _Words:
 
 
 def _outcome(
-    draws: Draws, quote: Quote, sample: Sample, result: Table, rival_rng: np.random.Generator | None
+    draws: Draws, quote: PlannedRun, sample: Sample, result: SolvedTable, rival_rng: np.random.Generator | None
 ) -> Outcome:
     """Return the outcome of one table, and of its rivals if they have a source of noise."""
     own = draws.population

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accounting import Unit
 from solvers.columns import Columns
-from solvers.inference.table import Table
+from solvers.inference.table import SolvedTable
 from solvers.weighting import AnyWeights, LinearWeights
 
 Matrix = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Population(ABC):
         """Return independent records."""
 
     @abstractmethod
-    def aim(self, result: Table) -> Vector:
+    def aim(self, result: SolvedTable) -> Vector:
         """Return the coefficients of the coded columns and the intercept at which the table's intervals aim, (d,)."""
 
     @property
@@ -118,7 +118,7 @@ class Model(Population):
             return Sample(X, np.where(rng.random(records) < 1 / (1 + np.exp(-margins)), 1.0, -1.0))
         return Sample(X, np.clip(margins + self.errors(records, rng), -1, 1))
 
-    def aim(self, result: Table) -> Vector:
+    def aim(self, result: SolvedTable) -> Vector:
         """Return the coefficients, with the intercept at the center of the errors if residuals are cut."""
         weights, aim = result.estimate.weights, self.coefficients.copy()
         if isinstance(weights, LinearWeights):
@@ -170,7 +170,7 @@ class Rows(Population):
         own = self.everything
         return Sample(own.X[slots], own.y[slots], None if own.present is None else own.present[slots])
 
-    def aim(self, result: Table) -> Vector:
+    def aim(self, result: SolvedTable) -> Vector:
         """Return the fit to all rows with the weights that the table used."""
         frame, weights, start = result.estimate.coordinates.frame, result.estimate.weights, result.answers.point
         is_left_out = np.append(~frame.has_weight, False)

@@ -42,7 +42,7 @@ def _compare(split: Split, strength: float, seeds: int) -> None:
                 quote = plan(method, reference.problem, privacy)
                 noise = quote.release.plan.queries[0].noise_multiplier
                 risk = np.mean(reference.excesses(method, epsilon, seeds))
-                bound = quote.forecast.excess_risk
+                bound = quote.risk_bound.excess_risk
                 print(
                     f"{release:<9}{epsilon:>8g}{method.steps:>7}{noise:>15.1f}{risk:>13.5f}{bound:>14.4f}", flush=True
                 )

@@ -1,18 +1,25 @@
-"""The newest published methods: SGD with correlated noise (BISR), and least squares from Gaussian sketches (IHM).
+"""The newest published methods: SGD with correlated noise (BISR, BandMF), and least squares from sketches (IHM).
 
-BISR follows its paper. The full text of IHM's paper was not available, so IHM follows the abstract, with an
-accounting of our own and tuned constants.
+BISR follows its paper, and BandMF follows jax_privacy. The full text of IHM's paper was not available, so IHM follows
+the abstract, with an accounting of our own and tuned constants.
 """
 
 import math
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.signal import lfilter
 from scipy.special import expit
 
+from accounting import Privacy
+from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_mu
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Query
+from accounting.privacy import Relation
 from benchmarks.datasets import Split
 
 _ORDERS = 1 + np.geomspace(0.01, 1e4, 400)  # Renyi orders
@@ -73,21 +80,61 @@ def bisr(
     schedule : batches in an epoch, epochs
     """
     random, (n, d), (batches, epochs) = np.random.default_rng(), split.X.shape, schedule
-    inverse = inverse_root(batches * epochs, band)
-    std = changed * clip * sensitivity(batches * epochs, band, batches) / gauss_mu(epsilon, delta)
-    independent = random.standard_normal((batches * epochs, d))
+    steps = batches * epochs
+    std = changed * clip * sensitivity(steps, band, batches) / gauss_mu(epsilon, delta)
+    noise = lfilter(inverse_root(steps, band)[:band], 1.0, std * random.standard_normal((steps, d)), axis=0)
     order = np.array_split(random.permutation(n), batches)
-    parts = [(split.X[rows], split.y[rows], np.linalg.norm(split.X[rows], axis=1)) for rows in order]
+    return _descend(split, order * epochs, noise, rate / (n / batches), clip)
+
+
+def banded(
+    split: Split,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    strategy: Vector,
+    *,
+    rate: float,
+    clip: float,
+    schedule: tuple[int, int],
+) -> Vector:
+    """Return the last point of SGD with the noise and the batches of BandMF (Choquette-Choo et al. 2023), from zero.
+
+    The rows are split into as many groups as the strategy has bands. The groups take turns, and a step draws a Poisson
+    batch from its group. The contributions of a record therefore add noise that is correlated with none of its others,
+    and cost as much as Poisson batches of its own group.
+
+    Parameters
+    ----------
+    strategy : first column of the banded strategy matrix, of norm 1
+    schedule : expected batches in an epoch, epochs
+    """
+    random, (n, d), (batches, epochs), bands = np.random.default_rng(), split.X.shape, schedule, len(strategy)
+    steps = batches * epochs
+    query = Query("gradient", math.ceil(steps / bands), PoissonGaussian(bands / batches))
+    plan = calibrate((query,), Privacy(epsilon, delta), relation).plan
+    std = plan.queries[0].noise_multiplier * clip
+    noise = lfilter([1.0], strategy, std * random.standard_normal((steps, d)), axis=0)
+    groups = np.array_split(random.permutation(n), bands)
+
+    def batch(t: int) -> NDArray[np.int64]:
+        group = groups[t % bands]
+        return random.choice(group, random.binomial(len(group), bands / batches), replace=False, shuffle=False)
+
+    return _descend(split, map(batch, range(steps)), noise, rate / (n / batches), clip)
+
+
+def _descend(split: Split, batches: Iterable[NDArray[np.int64]], noise: Vector, rate: float, clip: float) -> Vector:
+    """Return the last point of descent from zero along sums of clipped gradients with this noise, one row a step."""
     is_binary = set(np.unique(split.y)) == {-1.0, 1.0}
-    w = np.zeros(d)
-    for t in range(batches * epochs):
-        X, y, norms = parts[t % batches]
+    norms = np.linalg.norm(split.X, axis=1)
+    w = np.zeros(split.X.shape[1])
+    for rows, drawn in zip(batches, noise, strict=True):
+        X, y = split.X[rows], split.y[rows]
         slopes = -y * expit(-y * (X @ w)) if is_binary else X @ w - y
-        lengths = np.abs(slopes) * norms
+        lengths = np.abs(slopes) * norms[rows]
         slopes = slopes * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))
-        first = max(0, t + 1 - band)
-        correlated = inverse[: t + 1 - first][::-1] @ independent[first : t + 1]
-        w = w - rate * (X.T @ slopes + std * correlated) / (n / batches)
+        w = w - rate * (X.T @ slopes + drawn)
     return w
 
 
@@ -106,8 +153,7 @@ def sketched(
     ridge : multiple of s^2 that is added to the Hessian's estimate, which has s^2 already
     """
     random, d = np.random.default_rng(), split.X.shape[1]
-    whole = brentq(lambda log_mu2: epsilon_of(math.exp(log_mu2), 0, 0.0, delta) - epsilon, -40.0, 10.0)
-    mu2 = share * math.exp(whole)
+    mu2 = share * mu2_of(epsilon, delta)
 
     def total(log_ratio: float) -> float:
         return epsilon_of(mu2, rounds * sketch, 1 / (1 + math.exp(log_ratio)), delta) - epsilon
@@ -123,6 +169,11 @@ def sketched(
         gradient = split.X.T @ np.clip(split.y - split.X @ w, -1, 1) + std * random.standard_normal(d)
         w = w + np.linalg.solve(hessian, gradient)
     return w
+
+
+def mu2_of(epsilon: float, delta: float) -> float:
+    """Return the mu^2 of Gaussian answers that `epsilon_of` certifies as (epsilon, delta)-DP."""
+    return math.exp(brentq(lambda log_mu2: epsilon_of(math.exp(log_mu2), 0, 0.0, delta) - epsilon, -40.0, 10.0))
 
 
 def epsilon_of(mu2: float, draws: int, p: float, delta: float) -> float:

@@ -10,6 +10,7 @@ gets more runs with its tuned settings.
 import io
 import json
 import math
+import re
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -74,29 +75,34 @@ class Cell:
     setting: Setting = field(default_factory=dict)
 
 
-def report(seeds: int) -> None:
-    """Measure missing cells, two datasets at a time; print AdaSSP's published table and a table for each dataset."""
+def report(seeds: int, cells: str = "") -> None:
+    """Measure missing cells, two datasets at a time; print AdaSSP's published table and a table for each dataset.
+
+    Parameters
+    ----------
+    cells : regular expression; ways whose name it does not match are not measured
+    """
     if not PYTHON.exists():
         print("peers: run `make peers`, which makes .venv-peers")
         return
     published()
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        tables = {load: pool.submit(_measured, load, seeds) for load in _SLOWEST_FIRST}
+        tables = {load: pool.submit(_measured, load, seeds, cells) for load in _SLOWEST_FIRST}
         for load in _LOADERS:
             print(tables[load].result(), end="", flush=True)
     last = {(cell.dataset, cell.way, cell.epsilon): cell for cell in read_cells()}
     RESULTS.write_text("".join(json.dumps(asdict(cell)) + "\n" for cell in last.values()))
 
 
-def _measured(load: Callable[[], Split], seeds: int) -> str:
+def _measured(load: Callable[[], Split], seeds: int, selected: str) -> str:
     """Return the lines to print for this dataset."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as output:
         for split in available(load):
-            measure_dataset(split, folder, seeds)
+            measure_dataset(split, folder, seeds, selected)
     return output.getvalue()
 
 
-def measure_dataset(split: Split, folder: str, seeds: int) -> None:
+def measure_dataset(split: Split, folder: str, seeds: int, selected: str = "") -> None:
     reference = Reference.of(split)
     problem = reference.problem
 
@@ -107,7 +113,13 @@ def measure_dataset(split: Split, folder: str, seeds: int) -> None:
     peers = Peers(split, folder)
     try:
         cells = {(cell.way, cell.epsilon): cell for cell in read_cells() if cell.dataset == split.name}
-        for way, prepare in ways(split, problem, peers, risk):
+
+        def stored(way: str, epsilon: float) -> Setting:
+            return cells[way, epsilon].setting if (way, epsilon) in cells else {}
+
+        for way, prepare in ways(split, problem, peers, risk, stored):
+            if not re.search(selected, way):
+                continue
             for epsilon in EPSILONS:
                 before = cells.get((way, epsilon))
                 if before is not None and len(before.excess) >= (_TUNED_RUNS if before.setting else seeds):
@@ -162,8 +174,8 @@ def _print(
     zero: tuple[float, float],
     optimum: float,
 ) -> None:
-    """Print mean excess, scores and CPU time of every method, then ours over the best peer and the floor."""
-    names = list(dict.fromkeys(way for way, _ in cells))
+    """Print mean excess, scores and CPU time of methods with all cells, then ours over the best peer and the floor."""
+    names = [way for way in dict.fromkeys(way for way, _ in cells) if all((way, e) in cells for e in EPSILONS)]
     for label, kind, at_zero, best in (
         ("excess risk", "excess", zero[0], 0.0),
         ("test accuracy or squared error", "score", zero[1], optimum),
@@ -196,7 +208,8 @@ def _print(
         if peers and ours in names:
             best_peers = {epsilon: min(means[name, epsilon] for name in peers) for epsilon in EPSILONS}
             _print_row(label, [f"{means[ours, epsilon] / best:.2f}" for epsilon, best in best_peers.items()])
-    _print_row("the noise limit", [f"{means['purse auto', epsilon] / floors[epsilon]:.2f}" for epsilon in EPSILONS])
+    if "purse auto" in names:
+        _print_row("the noise limit", [f"{means['purse auto', e] / floors[e]:.2f}" for e in EPSILONS])
 
 
 _print_row = partial(print_row, label_width=36, width=17)
@@ -210,6 +223,9 @@ def newest() -> None:
         ("BISR tuned, replace-one", "purse auto"),
         ("BISR tuned, add/remove", "purse auto, zero_out"),
         ("IHM tuned, add/remove", "purse auto, zero_out"),
+        ("BandMF tuned, replace-one", "purse auto"),
+        ("noisy marginals tuned, replace-one", "purse auto"),
+        ("noisy marginals tuned, add/remove", "purse auto, zero_out"),
         ("Opacus tuned, replace-one", "purse auto"),
         ("diffprivlib tuned, delta 0", "purse auto"),
         ("boosted AdaSSP, replace-one", "purse auto"),
@@ -226,7 +242,10 @@ def newest() -> None:
 
 def _short(setting: Setting) -> str:
     """Return the values of a setting in their order."""
-    return " ".join("x".join(map(str, v)) if isinstance(v, list | tuple) else f"{v:g}" for v in setting.values())
+    return " ".join(
+        "x".join(map(str, v)) if isinstance(v, list | tuple) else v if isinstance(v, str) else f"{v:g}"
+        for v in setting.values()
+    )
 
 
 def mean_and_deviation(values: list[float]) -> str:

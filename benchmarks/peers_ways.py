@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from accounting.plan import Query
 from accounting.privacy import REPLACE_ONE, Relation
 from benchmarks.ada_ssp import CHANGES, boosted, printed
 from benchmarks.datasets import Split
-from benchmarks.newest import bisr, sketched
+from benchmarks.marginals import Tables, from_marginals
+from benchmarks.newest import banded, bisr, sketched
 from benchmarks.references import DELTA
 from solvers import Problem, solve
 from solvers.methods import AdaSsp, DpGd, Method, ObjectivePerturbation, OutputPerturbation
@@ -38,7 +39,10 @@ BATCHES = ((20, 5), (20, 20), (100, 5), (100, 20))  # batches in an epoch, epoch
 # Settings of the newest methods
 FIXED_BATCHES = ((1, 50), (5, 20), (20, 20), (20, 100), (100, 20))  # batches in an epoch, epochs
 BANDS = (1, 2, 8, 64)  # 1 is independent noise
+STRATEGY_BANDS = (1, 2, 5, 20)  # of BandMF; each divides the numbers of batches, and 1 is DP-SGD
 ROUNDS, SKETCHES, SHARES, RIDGES = (1, 2, 3, 5, 10, 20), (3, 10, 30), (0.1, 0.3, 0.5, 0.7, 0.9), (0.0, 1.0)
+LEVELS, FIRST_PAIRS, MORE_PAIRS = (2, 4, 8, 16, 32), ("none", "target", "tree"), (0, 3, 10, 30, 100)
+MOMENT_RIDGES, INTERVALS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (1.0, 2.0, 3.0, 4.0, 6.0, 10.0)
 FAR_BEHIND = 1.5  # a setting whose first run is above this multiple of the best mean has no second run
 FINALISTS, FINAL_RUNS = 3, 3  # the best settings, and the number of their further runs
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)  # diffprivlib's l2
@@ -58,6 +62,8 @@ class Prepared:
     fit: Fit
     setting: Setting = field(default_factory=dict)
 
+
+_STRATEGIES: dict[tuple[int, int], Vector] = {}
 
 Prepare = Callable[[float, Setting | None], Prepared]
 
@@ -82,15 +88,29 @@ class Peers:
         answer = json.loads(line)
         return np.array(answer["w"]), float(answer["seconds"])
 
+    def strategy(self, steps: int, bands: int) -> Vector:
+        """Return the banded strategy of jax_privacy for so many steps, of norm 1. All datasets share it."""
+        if bands == 1:
+            return np.ones(1)
+        if (steps, bands) not in _STRATEGIES:
+            _STRATEGIES[steps, bands] = self.fit(peer="bandmf_strategy", steps=steps, bands=bands)[0]
+        return _STRATEGIES[steps, bands]
+
     def close(self) -> None:
         """End the worker."""
         self._process.communicate()
 
 
-def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[tuple[str, Prepare]]:
+def ways(
+    split: Split, problem: Problem, peers: Peers, risk: Risk, stored: Callable[[str, float], Setting]
+) -> Iterator[tuple[str, Prepare]]:
     """Yield each way's name, and the function that prepares a run at an epsilon, before it is timed.
 
     The function chooses the settings of the run, or takes the stored ones.
+
+    Parameters
+    ----------
+    stored : returns the settings that were chosen for a way at an epsilon, empty if it was not measured
     """
     for name, fit in _untuned(split, problem, peers):
         yield name, lambda _, __, fit=fit: Prepared(fit)  # type: ignore[misc]
@@ -99,6 +119,8 @@ def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[t
     for relation in ("replace-one", "add/remove"):
         initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
         yield f"Opacus tuned, {relation}", partial(_tuned_opacus, peers, split, problem, risk, relation, initial)
+    opacus = partial(stored, "Opacus tuned, replace-one")
+    yield "BandMF tuned, replace-one", partial(_tuned_bandmf, peers, split, risk, opacus)
     yield from newest_ways(split, problem, risk)
 
 
@@ -112,6 +134,9 @@ def newest_ways(split: Split, problem: Problem, risk: Risk) -> Iterator[tuple[st
 
         initial = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20), "band": 8}
         yield f"BISR tuned, {relation}", partial(_tuned, correlated, lists, risk, initial)
+    tables = cache(partial(Tables.of, split))
+    for relation, change in (("replace-one", 2), ("add/remove", 1)):
+        yield f"noisy marginals tuned, {relation}", partial(_tuned_marginals, tables, problem, risk, change)
     if problem.loss.takes != "class":
 
         def mixed(setting: Setting, epsilon: float) -> tuple[Vector, float]:
@@ -187,6 +212,42 @@ def _tuned_opacus(
     lists: Lists = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES}
     run = partial(_opacus, peers, split, problem, relation)
     return _tuned(run, lists, risk, chosen, epsilon, given)
+
+
+def _tuned_bandmf(
+    peers: Peers, split: Split, risk: Risk, opacus: Callable[[float], Setting], epsilon: float, given: Setting | None
+) -> Prepared:
+    """Choose the settings, from those of Opacus on, which are this method with one band."""
+    lists: Lists = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES, "bands": STRATEGY_BANDS}
+    start: Setting = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)} | opacus(epsilon) | {"bands": 1}
+    start["schedule"] = tuple(start["schedule"])
+
+    def run(setting: Setting, epsilon: float) -> tuple[Vector, float]:
+        rest = {name: value for name, value in setting.items() if name != "bands"}
+        strategy = peers.strategy(math.prod(setting["schedule"]), setting["bands"])
+        return _timed(lambda epsilon: banded(split, epsilon, DELTA, REPLACE_ONE, strategy, **rest))(epsilon)
+
+    return _tuned(run, lists, risk, start, epsilon, given)
+
+
+def _tuned_marginals(
+    tables: Callable[[int], Tables], problem: Problem, risk: Risk, change: int, epsilon: float, given: Setting | None
+) -> Prepared:
+    """Choose the settings from two starts, few pairs and many, by the mean training risk of further runs."""
+    lists: Lists = {"ridge": MOMENT_RIDGES, "levels": LEVELS, "more": MORE_PAIRS, "first": FIRST_PAIRS}
+    few: Setting = {"ridge": 1e-2, "levels": 8, "more": 0, "first": "target"}
+    many: Setting = {"ridge": 1e-2, "levels": 8, "more": 100, "first": "tree"}
+    if problem.loss.takes == "class":
+        lists = {"interval": INTERVALS} | lists
+        few, many = {"interval": 3.0} | few, {"interval": 3.0} | many
+
+    def run(setting: Setting, epsilon: float) -> tuple[Vector, float]:
+        rest = {name: value for name, value in setting.items() if name != "levels"}
+        rows = tables(setting["levels"])
+        return _timed(lambda epsilon: from_marginals(rows, epsilon, DELTA, change, **rest))(epsilon)
+
+    found = [_tuned(run, lists, risk, start, epsilon, given) for start in (few, many)]
+    return found[0] if given else min(found, key=lambda way: np.mean([risk(way.fit(epsilon)[0]) for _ in range(8)]))
 
 
 def _tuned(

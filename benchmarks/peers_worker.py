@@ -84,7 +84,19 @@ def opacus(X: Any, y: Any, job: dict[str, Any]) -> Any:
     return next(model.parameters()).detach().numpy().ravel().astype(float)
 
 
-PEERS = {"diffprivlib_logistic": diffprivlib_logistic, "diffprivlib_linear": diffprivlib_linear, "opacus": opacus}
+def bandmf_strategy(_X: Any, _y: Any, job: dict[str, Any]) -> Any:
+    """Return the first column of BandMF's strategy matrix, of norm 1. It needs no rows."""
+    from jax_privacy.matrix_factorization import toeplitz
+
+    return np.asarray(toeplitz.optimize_banded_toeplitz(n=job["steps"], bands=job["bands"]), dtype=float)
+
+
+PEERS = {
+    "diffprivlib_logistic": diffprivlib_logistic,
+    "diffprivlib_linear": diffprivlib_linear,
+    "opacus": opacus,
+    "bandmf_strategy": bandmf_strategy,
+}
 
 
 def main() -> None:

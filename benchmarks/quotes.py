@@ -99,7 +99,7 @@ def _slowest(n: int, epsilon: float, relation: Relation) -> Costs:
     return relation, [first]
 
 
-def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tuple[solvers.Quote, float]:
+def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tuple[solvers.PlannedRun, float]:
     start = time.process_time()
     quote = solvers.plan(method(), problem, Privacy(epsilon, delta))
     return quote, (time.process_time() - start) * 1e3

@@ -13,17 +13,17 @@ from purse.wire.files import PLAIN, Dialect
 _KINDS: Final = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 
 
-class Frame(Protocol):
+class DataFrame(Protocol):
     """A DataFrame of pandas or Polars, an Arrow table or record batch."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The method that all of them have; it is not called."""
 
 
-Rows = Frame | Sequence[Mapping[str, object]]
+Rows = DataFrame | Sequence[Mapping[str, object]]
 
 
-def is_frame(value: object) -> TypeGuard[Frame]:
+def is_frame(value: object) -> TypeGuard[DataFrame]:
     """Return whether a value is a frame, and neither a file nor a list of rows."""
     return _library(value) is not None
 
@@ -51,7 +51,7 @@ def columns(rows: Rows) -> dict[str, list[object]]:
     return {name: [row[name] for row in mappings] for name in names}
 
 
-def as_csv(frame: Frame, dialect: Dialect = PLAIN) -> BinaryIO:
+def as_csv(frame: DataFrame, dialect: Dialect = PLAIN) -> BinaryIO:
     """Return the frame as an open CSV file in this dialect, at its beginning; missing values are empty fields.
 
     Raises

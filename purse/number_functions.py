@@ -83,8 +83,8 @@ def _power_ends(column: NumberColumn, factor: Factor) -> tuple[float, float]:
 def _splines(field: str, column: NumberColumn, factor: Factor) -> list[Function]:
     """Return all B-splines of a column's range but the first, whose sum with the others is 1."""
     low, high = column.ends
-    places = spline_places(column, factor)
-    inner = places[factor.degree : -factor.degree]
+    knots = spline_knots(column, factor)
+    inner = knots[factor.degree : -factor.degree]
     if any(b - a <= _LEAST_KNOT_DISTANCE for a, b in pairwise(inner.tolist())):
         raise DesignError(
             f"{field}.knots",
@@ -93,35 +93,35 @@ def _splines(field: str, column: NumberColumn, factor: Factor) -> list[Function]
         )
 
     def values(index: int) -> Callable[[Codes], Floats]:
-        return lambda codes: nearest(_spline(_decoded(column, codes), column.ends, places, factor.degree, index))
+        return lambda codes: nearest(_spline(_decoded(column, codes), column.ends, knots, factor.degree, index))
 
     count = len(factor.knots or ()) + factor.degree
     names = [f"bs({column.name})[{index}]" for index in range(1, count + 1)]
     return [Function(name, (0.0, 1.0), values(i), column, factor, i) for i, name in enumerate(names, start=1)]
 
 
-def spline_places(column: NumberColumn, factor: Factor) -> Floats:
+def spline_knots(column: NumberColumn, factor: Factor) -> Floats:
     """Return the knots of B-splines as shares of the column's range, with the ends repeated `degree` + 1 times."""
     low, high = column.ends
     inner = [(knot - low) / (high - low) for knot in factor.knots or ()]
     return np.array([*[0.0] * (factor.degree + 1), *inner, *[1.0] * (factor.degree + 1)])
 
 
-def _spline(x: Floats, ends: tuple[float, float], places: Floats, degree: int, index: int) -> Floats:
+def _spline(x: Floats, ends: tuple[float, float], knots: Floats, degree: int, index: int) -> Floats:
     """Return one B-spline of a degree at x, by the recursion of de Boor over its own support; NaN where x is NaN.
 
     Parameters
     ----------
-    ends : of the range of x, which are 0 and 1 in `places`
+    ends : of the range of x, which are 0 and 1 in `knots`
     """
     low, high = ends
     share = _without_tiny((x - low) / (high - low))
-    piece = degree + (share[:, None] >= places[degree + 1 : -degree - 1]).sum(axis=1)
+    piece = degree + (share[:, None] >= knots[degree + 1 : -degree - 1]).sum(axis=1)
     splines = [np.where(piece == own, 1.0, 0.0) for own in range(index, index + degree + 1)]
     for order in range(1, degree + 1):
         splines = [
-            _ramp(share, places[own], places[own + order]) * left
-            + (1.0 - _ramp(share, places[own + 1], places[own + order + 1])) * right
+            _ramp(share, knots[own], knots[own + order]) * left
+            + (1.0 - _ramp(share, knots[own + 1], knots[own + order + 1])) * right
             for own, (left, right) in enumerate(pairwise(splines), start=index)
         ]
     return splines[0]

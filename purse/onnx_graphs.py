@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from purse.coding import default_code
-from purse.number_functions import Function, spline_places
+from purse.number_functions import Function, spline_knots
 from purse.prediction import number_target
 from purse.terms import Feature, Parts
 from purse.wire.columns import CategoryColumn, NumberColumn
@@ -92,10 +92,10 @@ class Graph:
     def _spline(self, x: str, function: Function, index: int) -> str:
         """Add a B-spline by the recursion of `purse.number_functions`."""
         degree, (low, high) = function.factor.degree, function.column.ends
-        places = spline_places(function.column, function.factor)
+        knots = spline_knots(function.column, function.factor)
         share = self.node("Div", self.node("Sub", x, self.constant(low)), self.constant(high - low))
         piece = self.constant(float(degree))
-        for knot in places[degree + 1 : -degree - 1].tolist():
+        for knot in knots[degree + 1 : -degree - 1].tolist():
             piece = self.node("Add", piece, self._as_number(self.node("GreaterOrEqual", share, self.constant(knot))))
         own = range(index, index + degree + 1)
         splines = [self._as_number(self.node("Equal", piece, self.constant(float(each)))) for each in own]
@@ -103,8 +103,8 @@ class Graph:
             splines = [
                 self.node(
                     "Add",
-                    self.node("Mul", self._ramp(share, places[i], places[i + order]), left),
-                    self.node("Mul", self._fall(share, places[i + 1], places[i + order + 1]), right),
+                    self.node("Mul", self._ramp(share, knots[i], knots[i + order]), left),
+                    self.node("Mul", self._fall(share, knots[i + 1], knots[i + order + 1]), right),
                 )
                 for i, (left, right) in enumerate(pairwise(splines), start=index)
             ]

@@ -89,7 +89,7 @@ def published(features: Sequence[Column], target: Column | None, solved: Any, le
     Parameters
     ----------
     target : as in `units`
-    solved : a `solvers.inference.table.Table`
+    solved : a `solvers.inference.table.SolvedTable`
     level : confidence of its intervals
     """
     weights, residual_limit = solved.estimate.weights, None

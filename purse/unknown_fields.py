@@ -56,21 +56,21 @@ def unknown_field(model: type[BaseModel] | None, path: Sequence[int | str], root
     """
     if model is not None and issubclass(model, RootModel) and len(path) > 1:
         model, path = _member(model, str(path[0])), path[1:]
-    *place, name = path
-    names = known_fields(model, place) if model is not None else ()
-    return unknown(str(name), names, where="in the request body" if root == "body" and not place else "")
+    *parents, name = path
+    names = known_fields(model, parents) if model is not None else ()
+    return unknown(str(name), names, where="in the request body" if root == "body" and not parents else "")
 
 
-def known_fields(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
+def known_fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
     """Return the names of the fields that an object inside a model's document may have; empty if it is not found.
 
     Parameters
     ----------
-    place : pydantic's `loc` of the object: fields, positions in lists, and names of the members of unions
+    parents : pydantic's `loc` of the object: fields, positions in lists, and names of the members of unions
     """
     schema = _schema(model)
     nodes: list[Mapping[str, Any]] = [schema]
-    for part in place:
+    for part in parents:
         nodes = [inner for node in nodes for inner in _inside(schema, node, part)]
     return list(dict.fromkeys(name for node in nodes for name in _fields(schema, node)))
 

@@ -55,7 +55,8 @@ Ratio = Annotated[float | None, Real(1.1, 1000)]
 def check_ranges(settings: Any) -> None:
     """Raise `Unsuitable` if a field of these settings has a value that its type does not allow."""
     for field in fields(settings):
-        value, parts = getattr(settings, field.name), get_args(field.type)
+        value = getattr(settings, field.name)
+        parts = get_args(field.type)
         for choice in (field.type, *parts):
             is_unset = value is None and NoneType in parts
             if get_origin(choice) is Literal and not is_unset and value not in get_args(choice):

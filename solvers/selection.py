@@ -45,7 +45,7 @@ _LEAST_CURVATURE = 0.1  # of n mu epsilon: if L is larger, the determinant costs
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PublicFacts:
     """The public facts that "auto" chooses by, and what follows from them."""
 
     problem: Problem
@@ -133,12 +133,12 @@ class Case:
 class Rule(NamedTuple):
     """A row of the table: if the condition holds, "auto" takes the method, and the quote shows the reason."""
 
-    condition: Callable[[Case], bool]
+    condition: Callable[[PublicFacts], bool]
     method: Method
     reason: str
 
 
-def _takes_adaptive_gd(case: Case) -> bool:
+def _takes_adaptive_gd(case: PublicFacts) -> bool:
     """Return whether adaptive_gd suits, and takes at most a day if another method could be charged."""
     if not case.suits_adaptive_gd or case.clips_residuals:
         return False
@@ -146,12 +146,12 @@ def _takes_adaptive_gd(case: Case) -> bool:
     return not case.can_charge_renyi or evaluations <= _MOST_ADAPTIVE_EVALUATIONS
 
 
-def _takes_sparse_noise(case: Case) -> bool:
+def _takes_sparse_noise(case: PublicFacts) -> bool:
     """Return whether the potential of the l1 ball covers a problem with d above n."""
     return case.problem.size > case.problem.n and HalfSquaredLp().refusal(case.problem) is None
 
 
-def _takes_perturbed_objective(case: Case) -> bool:
+def _takes_perturbed_objective(case: PublicFacts) -> bool:
     """Return whether the noise of a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
 
     d (z G)^2 / (2 n^2 mu) bounds the first cost, with z about 1.15 * 2 / mu*. The estimate of the defaults for the
@@ -236,11 +236,12 @@ RULES = (
 class Auto(Strict):
     """The method that the first matching rule of `RULES` names, by public facts alone."""
 
-    # The tables of Wang, Ye and Xu 2017 would choose dp_svrg for a strongly convex objective, dp_svrg_pp for any other,
-    # and dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients but
-    # do not lower the risk. Therefore dp_svrg is left to runs that would take hours. dp_acc_md has the lower risk with
-    # the potential of the l1 ball (docs/benchmarks/wide.md). With the half squared l2 norm it equals dp_gd on w8a, and
-    # is mostly worse on the seven other datasets of docs/benchmarks/ours.md, above all for number targets.
+    # The tables of Wang, Ye and Xu 2017 would choose dp_svrg for a strongly convex objective, dp_svrg_pp for any
+    # other, and dp_acc_md for d above n. Measured with valid noise (docs/proofs/risk_bound.md), the first two save
+    # gradients but do not lower the risk. Therefore dp_svrg is left to runs that would take hours. dp_acc_md has the
+    # lower risk with the potential of the l1 ball (docs/benchmarks/wide.md). With the half squared l2 norm it equals
+    # dp_gd on w8a, and is mostly worse on the seven other datasets of docs/benchmarks/ours.md, above all for number
+    # targets.
 
     name: Literal["auto"] = "auto"
 
@@ -270,6 +271,6 @@ class Auto(Strict):
         """
         if not (privacy.is_pure or problem.is_convex):
             check_loss("auto", problem)
-        case = Case(problem, privacy, currency, wish, is_apart)
+        case = PublicFacts(problem, privacy, currency, wish, is_apart)
         rule = next(rule for rule in RULES if case.suits(rule))
         return case.fit(rule.method), rule.reason.format(case=case)

@@ -22,12 +22,12 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.with_moments import counting_on, split
 from solvers.errors import RunFailed, Unsuitable
 from solvers.fitting import Fitted, Wish, fit
-from solvers.forecast import Forecast, forecast
 from solvers.inference import RegressionTable
 from solvers.methods import Method, Run
 from solvers.methods.run import AnswersRun
 from solvers.preparation import AskedPreparation, ByMethod, Declared, Preparation
 from solvers.problem import Problem, Vector
+from solvers.risk_bound import RiskBound, risk_bound
 from solvers.selection import Auto, Currency
 from solvers.statistics import AnyCounting
 from solvers.trials import Tuning
@@ -61,8 +61,8 @@ class WorkLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
-    """The price of a run, a function of public facts.
+class PlannedRun:
+    """A run, its noise and its price, a function of public facts.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Quote:
     release : the calibrated plan
     noise_stds : for each query the noise std of a coordinate, in the gradient's unit, at the query's largest bound
     gradient_evaluations : expected per-row gradients
-    forecast : what theory says about the result on prepared rows
+    risk_bound : a proven bound for the result on prepared rows
     """
 
     method: Run | AnyCounting | Tuning
@@ -85,7 +85,7 @@ class Quote:
     release: ReleasePlan
     noise_stds: tuple[float, ...]
     gradient_evaluations: float
-    forecast: Forecast
+    risk_bound: RiskBound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,8 +128,8 @@ def plan(
     limits: WorkLimits = WorkLimits(),
     preparation: AskedPreparation | None = None,
     slope_limit: float | None = None,
-) -> Quote:
-    """Return the quote of a method for a problem, without data.
+) -> PlannedRun:
+    """Return the planned run of a method for a problem, without data.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ def plan(
     release = calibrate(own + moments, privacy, problem.relation)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
-    expected = forecast(chosen, met, stds[0])
-    return Quote(chosen, reason, prepared, fitted.reason, fitted.problem, met, release, stds, evaluations, expected)
+    bound = risk_bound(chosen, met, stds[0])
+    return PlannedRun(chosen, reason, prepared, fitted.reason, fitted.problem, met, release, stds, evaluations, bound)
 
 
 def _check_type(name: str, argument: object, kind: Any, hint: str) -> None:
@@ -257,26 +257,26 @@ def solve(
         one for each class. A missing target counts as 0, or as the first class
     persons : the person of each row, if the problem's unit is a person; then the number of rows is free
     """
-    quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
-    return release(quote, X, y, persons)
+    planned = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
+    return release(planned, X, y, persons)
 
 
-def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
-    """Run a quote on data, as `solve` does, for callers that charge the quote before."""
-    problem, planned = quote.problem, quote.release
+def release(planned: PlannedRun, X: Any, y: Any, persons: Any = None) -> Release:
+    """Run a planned run on data, as `solve` does, for callers that charge its cost before."""
+    problem, calibrated = planned.problem, planned.release
     data = data_of(problem, X, y, persons)
-    coefficients, transcript, means = run(quote.method, problem, data, planned, preparation=quote.preparation)
+    coefficients, transcript, means = run(planned.method, problem, data, calibrated, preparation=planned.preparation)
     return Release(
         coefficients,
-        planned.epsilon,
-        planned.delta,
+        calibrated.epsilon,
+        calibrated.delta,
         transcript.event(),
-        quote.gradient_evaluations,
+        planned.gradient_evaluations,
         transcript,
-        planned.accountant,
-        planned.accountant_version,
-        quote.method,
-        quote.preparation,
+        calibrated.accountant,
+        calibrated.accountant_version,
+        planned.method,
+        planned.preparation,
         means,
     )
 

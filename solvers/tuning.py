@@ -21,7 +21,7 @@ from solvers.data_access.scores import ScoreOracle
 from solvers.data_access.with_moments import split
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, Quote, ReleasedMeans, WorkLimits
+from solvers.solve import AS_DECLARED, PlannedRun, ReleasedMeans, WorkLimits
 from solvers.solve import plan as plan_one
 from solvers.solve import run as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
@@ -32,8 +32,8 @@ _ROUNDED_DOWN = 1 - 1e-9  # covers the rounding of a sum of squares and of two r
 _UNKNOWN = "No bound is proven for the best of several runs."
 
 
-def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLimits = _NO_LIMITS) -> Quote:
-    """Return the quote of a tuning, without data.
+def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLimits = _NO_LIMITS) -> PlannedRun:
+    """Return the planned run of a tuning, without data.
 
     The choice is calibrated first, and each run is planned for its mu.
 
@@ -50,7 +50,7 @@ def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLi
     release = calibrate((choice,), privacy, problem.relation)
     mu = sensitivity_factor(problem.relation) / release.plan.queries[0].noise_multiplier
     each = Privacy(gauss_epsilon(mu * math.sqrt(1 - _SCORE_SHARE), privacy.delta), privacy.delta)
-    quotes = [
+    candidates = [
         plan_one(
             candidate.method,
             replace(problem, regularizer=candidate.regularizer, domain=candidate.domain),
@@ -62,7 +62,7 @@ def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLi
         )
         for candidate in request.candidates
     ]
-    tuning = Tuning(tuple(_trial(quote, mu) for quote in quotes), request.repeats)
+    tuning = Tuning(tuple(_trial(candidate, mu) for candidate in candidates), request.repeats)
     tuning.check(release.plan)
     evaluations = tuning.gradient_evaluations(problem)
     if evaluations > limits.evaluations:
@@ -70,9 +70,9 @@ def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLi
             f"all runs would compute {evaluations:g} per-row gradients; the limit is {limits.evaluations:g}. Use fewer "
             "candidates, repeats or steps, or raise the limit"
         )
-    return Quote(
+    return PlannedRun(
         method=tuning,
-        reason=f"{len(quotes)} candidates, each tried {request.repeats} times",
+        reason=f"{len(candidates)} candidates, each tried {request.repeats} times",
         preparation=AS_DECLARED,
         preparation_reason="each candidate has its own; scores use rows as declared",
         problem=problem,
@@ -80,28 +80,28 @@ def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: WorkLi
         release=release,
         noise_stds=(0.0,),
         gradient_evaluations=evaluations,
-        forecast=replace(quotes[0].forecast, excess_risk=None, statement=_UNKNOWN),
+        risk_bound=replace(candidates[0].risk_bound, excess_risk=None, statement=_UNKNOWN),
     )
 
 
-def _trial(quote: Quote, mu: float) -> Trial:
-    """Return the run of this quote, with a score for the remaining mu^2."""
-    planned, problem = quote.release.plan, quote.problem
-    spent = planned.gdp()
+def _trial(planned: PlannedRun, mu: float) -> Trial:
+    """Return this run, with a score for the remaining mu^2."""
+    plan, problem = planned.release.plan, planned.problem
+    spent = plan.gdp()
     remaining = 0.0 if spent is None else (mu**2 - spent**2) * _ROUNDED_DOWN
     if remaining <= 0:
         raise FilterMismatch(
-            f"method: a tuning supports only methods with Gaussian answers, and {quote.method.name} has others. Use "
+            f"method: a tuning supports only methods with Gaussian answers, and {planned.method.name} has others. Use "
             "another method"
         )
     score = PlannedQuery(SCORE, 1, Gaussian(), sensitivity_factor(problem.relation) / math.sqrt(remaining))
     return Trial(
-        method=quote.method,
+        method=planned.method,
         regularizer=problem.regularizer,
         domain=problem.domain,
-        preparation=quote.preparation,
+        preparation=planned.preparation,
         slope_limit=problem.slope_limit,
-        plan=replace(planned, queries=(*planned.queries, score)),
+        plan=replace(plan, queries=(*plan.queries, score)),
     )
 
 

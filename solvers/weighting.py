@@ -56,7 +56,8 @@ class LogisticWeights:
 
     def weights(self, margins: Vector, norms: Vector) -> Vector:
         """Return min(1, r^2 / ||u||^2) min(1, h / (s (1 - s))), at most c r / (||u|| max(s, 1 - s))."""
-        s, lengths = sigmoid(margins), np.maximum(norms, LEAST_NORM)
+        s = sigmoid(margins)
+        lengths = np.maximum(norms, LEAST_NORM)
         omega = np.minimum(1.0, self.row_limit**2 / lengths**2)
         omega = omega * np.minimum(1.0, self.curvature_limit / np.maximum(s * (1 - s), _LEAST_SLOPE))
         return np.asarray(np.minimum(omega, self.gradient_bound / (lengths * np.maximum(s, 1 - s))))
@@ -159,7 +160,8 @@ class PoissonWeights:
 
     def weights(self, margins: Vector, norms: Vector) -> Vector:
         """Return min(1, r^2 / ||u||^2) min(1 / (2 max(s, 1 - s)), h / s), where both factors are at most 1."""
-        s, lengths = self.mean(margins), np.maximum(norms, LEAST_NORM)
+        s = self.mean(margins)
+        lengths = np.maximum(norms, LEAST_NORM)
         omega = np.minimum(1.0, self.row_limit**2 / lengths**2)
         by_mean = np.minimum(self.score_limit / np.maximum(s, 1 - s), self.curvature_limit / s)
         return np.asarray(omega * np.minimum(1.0, by_mean))

@@ -31,9 +31,9 @@ def _expectation(law: SlotLaw, slots: int, kappa: float) -> float:
     knots = -x[::-1]  # of e_1, which is 0 up to the first one, and has slope 1 from the last one on
     values = np.append(0.0, np.cumsum(np.diff(knots) * np.cumsum(law.masses[:0:-1])))
     for n in range(2, slots + 1):
-        places = np.array([goal]) if n == slots else goal + x if n == slots - 1 else -n * x[::-1]
+        arguments = np.array([goal]) if n == slots else goal + x if n == slots - 1 else -n * x[::-1]
         knots = np.append(knots, knots[-1] + 4 * reach)
         values = np.append(values, values[-1] + 4 * reach)
         knots -= np.abs(knots) * SUM_ROUNDING  # raises e_n by more than the rounding of its argument can lower it
-        knots, values = places, np.interp(np.add.outer(places, x), knots, values) @ law.masses
+        knots, values = arguments, np.interp(np.add.outer(arguments, x), knots, values) @ law.masses
     return float(values[0])

@@ -58,7 +58,8 @@ def largest_shared_mu(epsilon: float, delta: float, total: float, counted: Calla
     ----------
     counted : the share in [0, 1] of delta(mu) that counts; it grows with mu
     """
-    low, high = gauss_mu(epsilon, delta), gauss_mu(epsilon, total)
+    low = gauss_mu(epsilon, delta)
+    high = gauss_mu(epsilon, total)
 
     def excess(mu: float) -> float:
         return gauss_delta(mu, epsilon) * counted(mu) - delta
@@ -76,7 +77,8 @@ def order_cover(order: float, time: float) -> float:
         return 0.0
     if time <= 0:
         return 1.0
-    m, tangent = math.sqrt(time), -math.log1p(-1 / order)
+    m = math.sqrt(time)
+    tangent = -math.log1p(-1 / order)
 
     def slope(x: float) -> float:
         """Return a value with the sign of the slope of V(x) e^(-(a-1) x). It falls from positive to negative."""

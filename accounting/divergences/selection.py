@@ -57,7 +57,7 @@ class BestOf:
 class BestOfProfile:
     """A bound on the profile at each epsilon >= 0: the sum over i of w_i H_(t_i gamma) of a single run.
 
-    w_i, t_i are the jumps and places of the slope of t -> sup over x of t F(x)^(N-1) - G(x)^(N-1), or 0 if that is
+    w_i, t_i are the jumps and positions of the slope of t -> sup over x of t F(x)^(N-1) - G(x)^(N-1), or 0 if that is
     less. F = (1 + Phi(x + mu)) / 2, G = (1 + Phi(x)) / 2.
 
     Parameters
@@ -96,7 +96,8 @@ def thresholds(runs: int, mu: float) -> tuple[Vector, Vector]:
     """Return w_i and ln t_i, from above: h(t) <= sum of w_i (t - t_i)_+ for the h of `BestOfProfile`."""
     cells = min(max(_FEWEST_CELLS, _CELLS_PER_RUN * runs), _CELLS)
     x = np.linspace(-_SHORT_EDGE - mu, _SHORT_EDGE, cells + 1)
-    log_f, log_g = np.maximum.accumulate(_log_half(x + mu)), np.maximum.accumulate(_log_half(x))
+    log_f = np.maximum.accumulate(_log_half(x + mu))
+    log_g = np.maximum.accumulate(_log_half(x))
     log_g[0], log_f[-1] = -math.log(2.0), 0.0  # so that both end points bound all x beyond them
     other_runs, step = runs - 1, float(x[1] - x[0])
     between_points = step**2 / 16 + _PROFILE_LOG_ERROR  # |(ln F)''|, |(ln G)''| < 1/2

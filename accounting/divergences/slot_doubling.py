@@ -66,8 +66,8 @@ def _expectation(law: SlotLaw, slots: int, kappa: float, middle: float, deviatio
     """Return an upper bound on E[(S - T kappa)_+], up to the factor by which masses and their sums are rounded."""
     x, first = law.points, int(np.searchsorted(law.points, 0.0)) % 2  # every second point is a knot, 0 among them
     knots = _Knots(np.unique(np.append(x[first::2], x[[0, -1]])), middle, deviation)
-    places = knots_up_to(knots.of(1), x[-1:])
-    slot = _Sum(1, places, moved_to_knots(x, law.masses, places))
+    grid = knots_up_to(knots.of(1), x[-1:])
+    slot = _Sum(1, grid, moved_to_knots(x, law.masses, grid))
     half = _doubled(slots // 2, slot, knots)
     a, b = (_added(half, half, knots), slot) if slots % 2 else (half, half)
     goal = slots * kappa - abs(slots * kappa) * SUM_ROUNDING
@@ -86,30 +86,30 @@ def _doubled(slots: int, slot: _Sum, knots: _Knots) -> _Sum:
 def _added(a: _Sum, b: _Sum, knots: _Knots) -> _Sum:
     """Return the law of the sum of two independent sums of slots, on its knots."""
     slots = a.slots + b.slots
-    places = knots_up_to(knots.of(slots), a.points[-1:] + b.points[-1:])
-    masses = np.zeros(len(places))
+    grid = knots_up_to(knots.of(slots), a.points[-1:] + b.points[-1:])
+    masses = np.zeros(len(grid))
     for start in range(0, len(a.points), _ROWS):  # a few rows of the table of pairs at once, which fit a cache
         columns = slice(start if a is b else 0, None)
         weights = b.masses[columns].copy()
         if a is b:  # the table is symmetric: its part below these rows is that on the right of them
             weights[_ROWS:] *= 2
         pairs = np.add.outer(a.points[start : start + _ROWS], b.points[columns]).ravel()
-        masses += moved_to_knots(pairs, np.outer(a.masses[start : start + _ROWS], weights).ravel(), places)
-    return _Sum(slots, places, masses)
+        masses += moved_to_knots(pairs, np.outer(a.masses[start : start + _ROWS], weights).ravel(), grid)
+    return _Sum(slots, grid, masses)
 
 
-def knots_up_to(places: Vector, top: Vector) -> Vector:
-    """Return the places below the largest point, raised, and that point."""
+def knots_up_to(knots: Vector, top: Vector) -> Vector:
+    """Return the knots below the largest point, raised, and that point."""
     raised = _raised(top)
-    return np.append(places[places < raised], raised)
+    return np.append(knots[knots < raised], raised)
 
 
-def moved_to_knots(points: Vector, masses: Vector, places: Vector) -> Vector:
-    """Return the masses at the places: each point's mass is on the two next to it, and its mean unchanged or raised."""
-    points = np.maximum(_raised(points), places[0])
-    index = np.minimum(np.searchsorted(places, points, side="right") - 1, len(places) - 2)
-    low, high = places[index], places[index + 1]
-    share, count = masses / (high - low), len(places)
+def moved_to_knots(points: Vector, masses: Vector, knots: Vector) -> Vector:
+    """Return the masses at the knots: each point's mass is on the two next to it, and its mean unchanged or raised."""
+    points = np.maximum(_raised(points), knots[0])
+    index = np.minimum(np.searchsorted(knots, points, side="right") - 1, len(knots) - 2)
+    low, high = knots[index], knots[index + 1]
+    share, count = masses / (high - low), len(knots)
     down, up = share * (high - points), share * (points - low)
     return np.asarray(np.bincount(index, down, count) + np.bincount(index + 1, up, count), dtype=np.float64)
 

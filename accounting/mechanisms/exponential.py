@@ -20,7 +20,7 @@ import numpy as np
 from accounting.divergences import randomized_response
 from accounting.divergences.pure_loss import PureLoss
 from accounting.errors import OutOfRange
-from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Source, Vector
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
@@ -50,7 +50,7 @@ class Exponential(AbstractUnsampled):
 
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = False
+    source: ClassVar[Source | None] = Source()
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of a choice whose losses differ by at most epsilon = k/z; rho(a) = a epsilon^2 / 8."""

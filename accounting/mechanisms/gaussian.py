@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event, Source
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 
@@ -23,7 +23,7 @@ class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
 
     name: Literal["gaussian"] = "gaussian"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = False
+    source: ClassVar[Source | None] = Source()
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of mu = k/z, which are exact."""

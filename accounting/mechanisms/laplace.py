@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from accounting.divergences import laplace
 from accounting.divergences.pure_loss import PureLoss
-from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Source, Vector
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
@@ -28,7 +28,7 @@ class Laplace(AbstractUnsampled):
 
     name: Literal["laplace"] = "laplace"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = False
+    source: ClassVar[Source | None] = Source()
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of one coordinate that changes by the whole sensitivity, epsilon = k/z scales."""

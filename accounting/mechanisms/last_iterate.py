@@ -39,7 +39,7 @@ class LastIterate(AbstractUnsampled, AbstractGaussianNoise):
     contraction: float
     name: Literal["last_iterate"] = "last_iterate"
     answers: ClassVar[int] = 1  # hidden steps are not answers
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
     rounded_steps: ClassVar[float] = 2.0  # of a step's start and of its answer
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ package's union and one proof.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -72,6 +72,13 @@ class Curves:
         return cls(lambda a: randomized_response.renyi(epsilon, a), mu, mu, epsilon, (PureLoss(epsilon, ends=1.0),))
 
 
+class Source(NamedTuple):
+    """The records from which a value is computed before its noise is added. By default these are all records."""
+
+    is_drawn: bool = False  # whether they are n records drawn with replacement from the n
+    is_part: bool = False  # whether they are one part, which no other answer of the use reads
+
+
 class AbstractMechanism(ABC):
     """One use of a mechanism with a noise multiplier z: noise std over the per-record bound.
 
@@ -88,8 +95,16 @@ class AbstractMechanism(ABC):
 
     @property
     @abstractmethod
-    def hides(self) -> bool:
-        """Whether the cost relies on secret records or steps, so that `perturb` alone does not make a value private."""
+    def source(self) -> Source | None:
+        """The records from which a value for `release` comes, or None if `release` must refuse the mechanism.
+
+        It must refuse a mechanism whose cost relies on a secret batch, hidden steps, a choice among runs, or a random
+        number of answers.
+        """
+
+    @abstractmethod
+    def horizon(self, noise: Noise) -> int | None:
+        """Draw and return the number of answers of one use, at most `answers`. Return None if it is not random."""
 
     @abstractmethod
     def fits(self, n: int, unit: Unit) -> bool:
@@ -120,8 +135,18 @@ class AbstractMechanism(ABC):
         """Return the private answer, shape (d,), to which each record adds at most `bound`."""
 
 
-class AbstractUnsampled(AbstractMechanism):
-    """A mechanism that draws no records, so that its cost does not depend on their number and unit."""
+class AbstractFixedAnswers(AbstractMechanism):
+    """A mechanism whose uses all have the same number of answers."""
+
+    __slots__ = ()
+
+    @final
+    def horizon(self, noise: Noise) -> None:
+        """Return None, because each use has `answers`."""
+
+
+class AbstractUnsampled(AbstractFixedAnswers):
+    """A mechanism that draws no records, so its cost depends on neither n nor the unit. Every use has `answers`."""
 
     __slots__ = ()
 

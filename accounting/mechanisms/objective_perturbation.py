@@ -18,7 +18,7 @@ from scipy.special import erf
 
 from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractMechanism, AbstractUnsampled, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, AbstractUnsampled, Curves, Event, Source, Vector
 from accounting.noise import Noise
 from accounting.numbers import finite, within
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
@@ -27,12 +27,12 @@ _ROUNDING = 1 + 1e-12
 LATTICE_BITS = 31  # lattice steps in one std of b, as a power of two
 
 
-class AbstractPerturbedObjective(AbstractMechanism):
+class AbstractPerturbedObjective(AbstractFixedAnswers):
     """The random linear term of an objective: what both mechanisms have in common."""
 
     __slots__ = ()
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = False
+    source: ClassVar[Source | None] = Source()
     curvature_ratio: float
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, Curves, Event, Source, Vector
 from accounting.noise import Noise
 from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, Unit
@@ -23,7 +23,7 @@ Each = Gaussian | Laplace
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel(AbstractMechanism):
+class Parallel(AbstractFixedAnswers):
     """`parts` answers of `each` on disjoint positions. The code that reads the data checks that they are disjoint.
 
     Parameters
@@ -47,9 +47,9 @@ class Parallel(AbstractMechanism):
         return self.parts * self.each.answers
 
     @property
-    def hides(self) -> bool:
-        """Whether the cost of one answer relies on secret records or steps."""
-        return self.each.hides
+    def source(self) -> Source | None:
+        """The records of one part, or None unless an answer of `each` may read all records."""
+        return Source(is_part=True) if self.each.source == Source() else None
 
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether each part can have a record and one answer fits."""

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from accounting.divergences.sampled_gaussian import OppositeLoss, SampledLoss, opposite_renyi, sampled_renyi
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, AbstractGaussianNoise, Curves, Event
 from accounting.numbers import RATE_ROUNDING, SMALLEST_RATE, within
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
@@ -25,7 +25,7 @@ MOST_DRAWN = 2**26
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonGaussian(AbstractGaussianNoise):
+class PoissonGaussian(AbstractFixedAnswers, AbstractGaussianNoise):
     """One answer over a fresh Poisson batch.
 
     Parameters
@@ -36,7 +36,7 @@ class PoissonGaussian(AbstractGaussianNoise):
     rate: float
     name: Literal["poisson_gaussian"] = "poisson_gaussian"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         within(self.rate, "sampling rate", SMALLEST_RATE, 1.0)

@@ -27,7 +27,7 @@ from accounting.divergences import allocation, polygon
 from accounting.divergences.losses import Masses, Search
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, AbstractGaussianNoise, Curves, Event
 from accounting.numbers import RATE_ROUNDING, SMALLEST_RATE, whole, within
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
@@ -36,7 +36,7 @@ Form = Literal["independent", "ordered"]
 
 
 @dataclass(frozen=True, slots=True)
-class RandomAllocation(AbstractGaussianNoise):
+class RandomAllocation(AbstractFixedAnswers, AbstractGaussianNoise):
     """The answers of all slots of one allocation.
 
     Parameters
@@ -50,7 +50,7 @@ class RandomAllocation(AbstractGaussianNoise):
     slots: int
     form: Form = "independent"
     name: Literal["random_allocation"] = "random_allocation"
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         within(self.rate, "allocation rate", SMALLEST_RATE, 1.0)

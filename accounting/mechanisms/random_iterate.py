@@ -19,11 +19,11 @@ from scipy.special import log_ndtr
 from accounting.divergences.gaussian import LARGEST_MU, SMALLEST_DELTA, SMALLEST_MU
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import uniform_below
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
@@ -33,7 +33,7 @@ _ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
+class RandomIterate(AbstractGaussianNoise):
     """One use is m answers, m uniform on {0..T-1}.
 
     Parameters
@@ -45,7 +45,7 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
 
     steps: int
     name: Literal["random_iterate"] = "random_iterate"
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         whole(self.steps, "steps", 2, MOST_STEPS)
@@ -58,6 +58,13 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
     def horizon(self, noise: Noise) -> int:
         """Draw and return m, the number of answers of one run."""
         return uniform_below(noise, self.steps)
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return true, because all records are read."""
+        return True
+
+    def needs_all_rows(self, n: int) -> None:
+        """Return None, because no records are drawn."""
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the Renyi curve and the profile of the mixture; the Gaussian bound is that of all T - 1 answers."""

@@ -17,7 +17,7 @@ from accounting.divergences import randomized_response
 from accounting.divergences.resampling import epsilon_of, run_epsilon
 from accounting.errors import OutOfRange
 from accounting.mechanisms.laplace import Laplace
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, Curves, Event, Source, Vector
 from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise
 from accounting.numbers import whole
@@ -27,7 +27,7 @@ MOST_ROWS = 10**10
 
 
 @dataclass(frozen=True, slots=True)
-class Resampled(AbstractMechanism):
+class Resampled(AbstractFixedAnswers):
     """One use of `each` on n rows drawn with replacement from the n.
 
     Parameters
@@ -53,9 +53,10 @@ class Resampled(AbstractMechanism):
         return self.each.answers
 
     @property
-    def hides(self) -> bool:
-        """Whether the cost of the run on drawn rows relies on secret records or steps; the draw is the caller's."""
-        return self.each.hides
+    def source(self) -> Source | None:
+        """The drawn records that the run reads, or None if `each` would need a draw of its own."""
+        each = self.each.source
+        return None if each is None or each.is_drawn else each._replace(is_drawn=True)
 
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether the draw is from exactly n rows, because its cost depends on n, and the run on them fits."""

@@ -40,7 +40,7 @@ class Selection(AbstractUnsampled):
 
     runs: int
     name: Literal["selection"] = "selection"
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         whole(self.runs, "runs", 2, MOST_RUNS)

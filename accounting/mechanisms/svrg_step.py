@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from accounting.divergences.null_batches import null_spread, spread
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector, composed
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, Curves, Event, Vector, composed
 from accounting.mechanisms.without_replacement import WithoutReplacement
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
@@ -55,7 +55,7 @@ def _shift(noise_multiplier: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class SvrgStep(AbstractMechanism):
+class SvrgStep(AbstractFixedAnswers):
     """One step as published.
 
     Parameters
@@ -68,7 +68,7 @@ class SvrgStep(AbstractMechanism):
     rows: int
     name: Literal["svrg_step"] = "svrg_step"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         WithoutReplacement(self.batch, self.rows)  # checks both ranges

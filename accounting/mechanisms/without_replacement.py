@@ -27,7 +27,7 @@ from accounting.divergences.null_batches import NullBatchLoss, null_spread, spre
 from accounting.divergences.quadrature import log_sum, panels, rounded_up
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, AbstractGaussianNoise, Curves, Event, Vector
 from accounting.noise.draws import is_sparse_draw
 from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
@@ -125,7 +125,7 @@ def _largest(q: float, mu: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutReplacement(AbstractGaussianNoise):
+class WithoutReplacement(AbstractFixedAnswers, AbstractGaussianNoise):
     """One answer over a fresh batch of exactly `batch` of `rows` records.
 
     Parameters
@@ -138,7 +138,7 @@ class WithoutReplacement(AbstractGaussianNoise):
     rows: int
     name: Literal["without_replacement"] = "without_replacement"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = True
+    source: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         whole(self.rows, "rows", 1, MOST_ROWS)

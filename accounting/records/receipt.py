@@ -65,7 +65,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release(Facts):
+class ReleaseFacts(Facts):
     """The facts of one release that its receipt states.
 
     Parameters
@@ -115,7 +115,7 @@ class Verification:
     reason: str | None
 
 
-def build(release: Release) -> Receipt:
+def build(release: ReleaseFacts) -> Receipt:
     """Return the receipt of one release.
 
     Raises
@@ -227,7 +227,7 @@ def verify(
 
 
 def _is_release(receipt: Receipt, entry: Entry) -> bool:
-    """Return whether the entry hashes to its hash, has the stated place, and is the event that the receipt states.
+    """Return whether the entry hashes to its hash, has the stated position, and is the event that the receipt states.
 
     The event is the release of this model of this job, or the end of this session with these recorded uses, at the
     stated time.
@@ -240,8 +240,8 @@ def _is_release(receipt: Receipt, entry: Entry) -> bool:
         is_sound = entry.kind == kind and entry.digest() == entry.hash
     except CodecError:
         return False
-    place = (entry.sequence, entry.previous_hash, entry.hash)
-    is_here = is_sound and place == (receipt["sequence"], receipt["previous_hash"], receipt["hash"])
+    position = (entry.sequence, entry.previous_hash, entry.hash)
+    is_here = is_sound and position == (receipt["sequence"], receipt["previous_hash"], receipt["hash"])
     stated |= {"at": receipt["issued_at"]}
     return is_here and all(entry.body.get(name) == value for name, value in stated.items())
 

@@ -31,7 +31,7 @@ from solvers.preparation import ByProfile, Declared
 from solvers.preparation.moments import Moments
 from solvers.preparation.private import ROW_NORM
 from solvers.problem import Problem, Vector
-from solvers.solve import Quote, data_of, release
+from solvers.solve import PlannedRun, data_of, release
 
 TEST_ROWS = 10_000
 _USUAL_WORK, _MOST_WORK = 3e9, 8e9  # values read by all gradients: about 10 s, about 30 s
@@ -65,7 +65,7 @@ class Forecasted:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialRows:
     """The training rows and test rows of a run.
 
     Parameters
@@ -84,7 +84,7 @@ class Trial:
 
 
 def forecast(
-    design: Design, planned: dict[float, Quote], twin: Twin, seed: int, signal: float, requested_runs: int | None
+    design: Design, planned: dict[float, PlannedRun], twin: Twin, seed: int, signal: float, requested_runs: int | None
 ) -> Forecasted:
     """Return the scores of the runs at each epsilon.
 
@@ -105,17 +105,17 @@ def forecast(
     if not design.classes and not np.ptp(trial.test_y):  # r2 would be a quotient by zero
         raise OutOfRange("the target has one value in all test rows, so r2 is undefined. Choose another target")
     points, score = [], scorer(design, trial)
-    for epsilon, quote in planned.items():
-        small = scaled(quote, records)
+    for epsilon, run in planned.items():
+        small = scaled(run, records)
         results = [score(release(small, trial.rows, trial.y, trial.persons).coefficients) for _ in range(runs)]
         scores, rmse = (tuple(part) for part in zip(*results, strict=True))
-        points.append(Scored(epsilon, quote.method.name, scores, () if design.classes else rmse))
+        points.append(Scored(epsilon, run.method.name, scores, () if design.classes else rmse))
     last = next(reversed(planned.values()))
     optimum = best(replace(last.problem, n=records), isinstance(last.preparation, Declared), trial)
     return Forecasted(tuple(points), records, _constant(design, trial.test_y), score(optimum)[0])
 
 
-def fitting(planned: list[Quote], requested_runs: int | None) -> tuple[int, int]:
+def fitting(planned: list[PlannedRun], requested_runs: int | None) -> tuple[int, int]:
     """Return the number of runs at each epsilon, and of the records of a run."""
     if requested_runs is not None:
         return requested_runs, _affordable(planned, requested_runs)
@@ -125,26 +125,26 @@ def fitting(planned: list[Quote], requested_runs: int | None) -> tuple[int, int]
     return _FEWEST_RUNS, _affordable(planned, _FEWEST_RUNS)
 
 
-def _affordable(planned: list[Quote], runs: int) -> int:
+def _affordable(planned: list[PlannedRun], runs: int) -> int:
     """Return the number of records of a run: n, or fewer if the noise can be scaled."""
     problem = planned[0].problem
     n, k, columns = problem.n, problem.unit.slots, problem.columns
     assert columns is not None
-    evaluations = runs * sum(quote.gradient_evaluations / n for quote in planned) + _STEPS * k
-    answers = runs * sum(query.answers for quote in planned for query in quote.release.plan.queries)
+    evaluations = runs * sum(run.gradient_evaluations / n for run in planned) + _STEPS * k
+    answers = runs * sum(query.answers for run in planned for query in run.release.plan.queries)
     each = evaluations * problem.outputs * (_RECORD + len(columns.widths))
 
     def within(work: float) -> int:
         room = max(0.0, work - answers * (_ANSWER + _DRAW * problem.size))
         return int(min(n, room / each, _MOST_VALUES / (k * (1 + len(columns.widths)))))
 
-    if all(_is_scalable(quote) for quote in planned):
+    if all(_is_scalable(run) for run in planned):
         records = max(within(_USUAL_WORK), min(_FEWEST_RECORDS, within(_MOST_WORK)))
         if records < min(n, _FEWEST_RECORDS):
             raise OutOfRange(f"these runs exceed the work limit of a forecast: {_ADVICE}, or fewer features")
         return records
     if within(_MOST_WORK) < n:
-        names = ", ".join(sorted({quote.method.name for quote in planned}))
+        names = ", ".join(sorted({run.method.name for run in planned}))
         raise OutOfRange(
             f"{names} on {n} records exceeds the work limit of a forecast, and its noise cannot be scaled to fewer "
             f"records: {_ADVICE}, or a method of full gradients, such as adaptive_gd or dp_gd"
@@ -152,22 +152,22 @@ def _affordable(planned: list[Quote], runs: int) -> int:
     return n
 
 
-def _is_scalable(quote: Quote) -> bool:
-    gaussian = all(isinstance(query.mechanism, Gaussian) for query in quote.release.plan.queries)
-    return gaussian and isinstance(quote.method, FullBatchRun | StandardisedRun)
+def _is_scalable(run: PlannedRun) -> bool:
+    gaussian = all(isinstance(query.mechanism, Gaussian) for query in run.release.plan.queries)
+    return gaussian and isinstance(run.method, FullBatchRun | StandardisedRun)
 
 
-def scaled(quote: Quote, records: int) -> Quote:
+def scaled(run: PlannedRun, records: int) -> PlannedRun:
     """Return the same run on fewer records, with the noise that its answers have on all."""
-    n, plan = quote.problem.n, quote.release.plan
+    n, plan = run.problem.n, run.release.plan
     if records == n:
-        return quote
+        return run
     queries = tuple(replace(q, noise_multiplier=q.noise_multiplier * records / n) for q in plan.queries)
-    scaled = replace(quote.release, plan=replace(plan, queries=queries))
-    return replace(quote, problem=replace(quote.problem, n=records), release=scaled)
+    scaled = replace(run.release, plan=replace(plan, queries=queries))
+    return replace(run, problem=replace(run.problem, n=records), release=scaled)
 
 
-def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int, signal: float) -> Trial:
+def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int, signal: float) -> TrialRows:
     persons = twins.owners(seed, records, problem.unit.slots) if problem.unit.is_person else None
     rows = range(records if persons is None else len(persons))
     fresh, (train, test) = range(rows.stop, rows.stop + TEST_ROWS), twin.parted
@@ -180,10 +180,10 @@ def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int
         y = labels if planted is None else planted.targets(codes, some)
         features = {f.name: column for f, column in zip(design.features, design.encoded(codes), strict=True)}
         parts.append((features, y))
-    return Trial(*parts[0], persons, *parts[1])
+    return TrialRows(*parts[0], persons, *parts[1])
 
 
-def scorer(design: Design, trial: Trial) -> Callable[[Vector], tuple[float, float]]:
+def scorer(design: Design, trial: TrialRows) -> Callable[[Vector], tuple[float, float]]:
     """Return the function from a model to (accuracy, 0) on the test rows, or to (r2, rmse)."""
     y, starts = trial.test_y, design.columns.starts.tolist()
     half = 1.0 if design.classes else abs(number_target(design.target).middle_and_half[1])
@@ -208,7 +208,7 @@ def _constant(design: Design, y: Floats) -> float:
     return float(np.unique(y, return_counts=True)[1].max() / len(y)) if design.classes else 0.0
 
 
-def best(problem: Problem, is_declared: bool, trial: Trial) -> Vector:
+def best(problem: Problem, is_declared: bool, trial: TrialRows) -> Vector:
     """Return the approximate minimizer of mean loss + r over the domain, without noise and without a slope limit.
 
     The optimization uses accelerated steps in the twin's own standardised columns, or in the declared ones if the runs
@@ -249,5 +249,6 @@ def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
         else:
             center.append(column.mean(keepdims=True))
             variances.append(column.var(keepdims=True))
-    m, v = np.concatenate(center), np.concatenate(variances)
+    m = np.concatenate(center)
+    v = np.concatenate(variances)
     return Moments(tuple(m.tolist()), tuple(v.tolist()), (1 / len(next(iter(rows.values()))),) * len(m))

@@ -66,7 +66,7 @@ class Price:
 class CalculatedPrice:
     """A plan, its cost in the filter's currency (None if no budget could hold it), and predicted seconds."""
 
-    planned: solvers.Quote
+    planned: solvers.PlannedRun
     cost: Cost | None
     seconds: float
     kind: Literal["priced"] = "priced"
@@ -187,15 +187,15 @@ def _forecast(question: ForecastScores) -> Answer:
     """Return the scores of runs of the real method on rows of the twin."""
     planned, price = {}, question.price
     for epsilon in question.epsilons:
-        planned[epsilon] = quote = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
-        _cost(price.rule, quote)  # raises if the plan cannot be charged
-        reason = needs_one_machine(quote.method, quote.met) if price.is_apart else None
+        planned[epsilon] = run = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
+        _cost(price.rule, run)  # raises if the plan cannot be charged
+        reason = needs_one_machine(run.method, run.met) if price.is_apart else None
         if reason is not None:
-            return Refused("method_needs_one_machine", f"{quote.method.name}: {reason}. Name another method.")
+            return Refused("method_needs_one_machine", f"{run.method.name}: {reason}. Name another method.")
     return forecast(question.design, planned, question.twin, question.seed, question.signal, question.runs)
 
 
-def _plan(question: Price) -> solvers.Quote:
+def _plan(question: Price) -> solvers.PlannedRun:
     # `mu^2`, the currency of gdp, has no price for a sampled answer.
     currency: Currency = "gaussian" if question.rule.kind == "gdp" else "renyi"
     evaluations = question.most_evaluations
@@ -207,7 +207,7 @@ def _plan(question: Price) -> solvers.Quote:
     return solvers.plan(question.method, question.problem, question.privacy, **how)
 
 
-def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:
+def _cost(rule: Filter, planned: solvers.PlannedRun) -> Cost | None:
     try:
         return rule.cost(planned.release.plan)
     except BudgetExhausted:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from app.cli.help import DEFAULTS, DefaultGroup, ExampleFirst, Group, Overview
+from app.cli.help import DEFAULTS, CommandGroup, DefaultGroup, ExampleFirst, Overview
 from app.cli.table import COMMANDS, SUMMARIES, Command
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _group(groups: dict[str, typer.Typer], words: str) -> typer.Typer:
         above, _, name = words.rpartition(" ")
         has_default = words in DEFAULTS
         groups[words] = typer.Typer(
-            cls=DefaultGroup if has_default else Group, help=SUMMARIES[words], no_args_is_help=not has_default
+            cls=DefaultGroup if has_default else CommandGroup, help=SUMMARIES[words], no_args_is_help=not has_default
         )
         _group(groups, above).add_typer(groups[words], name=name)
     return groups[words]

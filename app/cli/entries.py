@@ -20,7 +20,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evalua
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EntryFilter:
     """Which entries to show: those that match every option.
 
     Parameters
@@ -39,7 +39,7 @@ class Selection:
     @property
     def is_all(self) -> bool:
         """Whether every entry is selected."""
-        return self == Selection()
+        return self == EntryFilter()
 
     def among(self, ledger: Sequence[Entry]) -> list[Entry]:
         """Return the selected entries of a whole ledger."""

@@ -34,7 +34,7 @@ class Overview(TyperGroup):
         )
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands, whose help begins with an example of each."""
 
     def format_help_text(self, _ctx: Any, formatter: Any) -> None:
@@ -44,7 +44,7 @@ class Group(TyperGroup):
         _write_help(formatter, ["Examples:", *lines] if lines else [], f"{self.help}.")
 
 
-class DefaultGroup(Group):
+class DefaultGroup(CommandGroup):
     """A group with a default command, such as `purse jobs` for `purse jobs list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from app.cli.options import (
     OptionalFile,
     OutFile,
     Positive,
-    Price,
+    PrivacyOptions,
     QuoteOnly,
     Target,
     Training,
@@ -33,7 +33,9 @@ _BASES = {
 }
 
 
-def quote(client: Client, dataset: Dataset, training: Training, price: Price, explain: Explain = False) -> Output:
+def quote(
+    client: Client, dataset: Dataset, training: Training, price: PrivacyOptions, explain: Explain = False
+) -> Output:
     """Show the price of a job and charge nothing.
 
     A quote reads no data.
@@ -47,7 +49,12 @@ def quote(client: Client, dataset: Dataset, training: Training, price: Price, ex
 
 
 def submit(
-    client: Client, dataset: Dataset, training: Training, price: Price, wait: Wait = False, idempotency_key: Key = None
+    client: Client,
+    dataset: Dataset,
+    training: Training,
+    price: PrivacyOptions,
+    wait: Wait = False,
+    idempotency_key: Key = None,
 ) -> Output:
     """Charge the budget and train a private model.
 
@@ -68,7 +75,7 @@ def tune(
     client: Client,
     dataset: Dataset,
     target: Target,
-    price: Price,
+    price: PrivacyOptions,
     method: list[str] | None = None,
     candidates: OptionalFile = None,
     repeats: Annotated[int | None, typer.Option(min=1)] = None,

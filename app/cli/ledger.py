@@ -11,7 +11,7 @@ import typer
 from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head, from_lines, to_lines
 from app.cli import entries
-from app.cli.entries import Selection
+from app.cli.entries import EntryFilter
 from app.cli.options import Dataset, Home, Json, OptionalFile, OutFile
 from app.cli.output import Output, Refusal, note, percent, read_json, write_json
 from purse import Client, text
@@ -19,7 +19,7 @@ from purse import Client, text
 Heads = Annotated[list[str] | None, typer.Option("--head")]
 
 
-def show(client: Client, json: Json, dataset: Dataset, selection: Selection) -> Output:
+def show(client: Client, json: Json, dataset: Dataset, selection: EntryFilter) -> Output:
     """Show the entries of a dataset's ledger.
 
     The oldest entry comes first. The share of a charge is its part of the budget. The shares of all charges
@@ -39,7 +39,7 @@ def export(
     client: Client,
     json: Json,
     dataset: Dataset,
-    selection: Selection,
+    selection: EntryFilter,
     form: Annotated[Literal["jsonl", "csv"], typer.Option("--format")] = "jsonl",
     out: OutFile = None,
 ) -> Output | None:

@@ -91,7 +91,7 @@ def worker(
       purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/purse/datasets \\
         --ca ca.pem --cert worker-1.pem --key worker-1-key.pem --scratch /var/tmp/purse
     """
-    from app.worker.joining import Channel, Work, work
+    from app.worker.joining import Channel, MachineWork, work
 
     if scheduler is None or not scheduler.startswith("tls://"):
         raise Refusal("The scheduler is not named. Use --scheduler tls://host:port, or set PURSE_SCHEDULER.")
@@ -99,7 +99,9 @@ def worker(
         raise Refusal(f"{files.data} is not a folder. Name the folder of the datasets with --data.")
     channel = Channel(files.ca, files.cert, files.key)
     try:
-        asyncio.run(work(Work(scheduler, channel, files.data.absolute(), files.scratch.absolute(), slots, patience)))
+        asyncio.run(
+            work(MachineWork(scheduler, channel, files.data.absolute(), files.scratch.absolute(), slots, patience))
+        )
     except BlockingIOError:
         raise Refusal(f"Another worker uses {files.scratch}. Give each worker its own folder with --scratch.") from None
 

@@ -42,7 +42,7 @@ Positive = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class PrivacyOptions:
     """The privacy loss of one request."""
 
     epsilon: Epsilon
@@ -55,7 +55,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Release(Price):
+class ReleaseOptions(PrivacyOptions):
     """The privacy loss of a result that is released, or only priced, and perhaps saved."""
 
     quote: QuoteOnly = False

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.jobs import price_output
-from app.cli.options import Bins, Dataset, Delta, OutFile, QuoteOnly, Release
+from app.cli.options import Bins, Dataset, Delta, OutFile, QuoteOnly, ReleaseOptions
 from app.cli.output import Output, Refusal, note, release_output
 from purse import Client
 from purse.client.requests import without_none
@@ -19,7 +19,12 @@ AllColumns = Annotated[list[str] | None, typer.Argument(help="Declared columns. 
 
 
 def count(
-    client: Client, dataset: Dataset, columns: Columns, release: Release, bins: Bins = None, svg: Path | None = None
+    client: Client,
+    dataset: Dataset,
+    columns: Columns,
+    release: ReleaseOptions,
+    bins: Bins = None,
+    svg: Path | None = None,
 ) -> Output:
     """Count rows by the values of one or more columns.
 
@@ -44,7 +49,9 @@ def count(
     return output
 
 
-def table(client: Client, dataset: Dataset, rows: str, columns: str, release: Release, bins: Bins = None) -> Output:
+def table(
+    client: Client, dataset: Dataset, rows: str, columns: str, release: ReleaseOptions, bins: Bins = None
+) -> Output:
     """Release a cross table of two columns.
 
     Parameters
@@ -59,7 +66,7 @@ def table(client: Client, dataset: Dataset, rows: str, columns: str, release: Re
     return _statistic(client, dataset, [rows, columns], release, name="counts", bins=bins)
 
 
-def means(client: Client, dataset: Dataset, release: Release, columns: AllColumns = None) -> Output:
+def means(client: Client, dataset: Dataset, release: ReleaseOptions, columns: AllColumns = None) -> Output:
     """Release means of numbers and shares of categories.
 
     \b
@@ -73,7 +80,7 @@ def quantiles(
     client: Client,
     dataset: Dataset,
     columns: Columns,
-    release: Release,
+    release: ReleaseOptions,
     share: list[float] | None = None,
     bins: Bins = None,
 ) -> Output:
@@ -90,7 +97,7 @@ def quantiles(
     return _statistic(client, dataset, columns, release, name="quantiles", bins=bins, shares=share or None)
 
 
-def covariance(client: Client, dataset: Dataset, columns: Columns, release: Release) -> Output:
+def covariance(client: Client, dataset: Dataset, columns: Columns, release: ReleaseOptions) -> Output:
     """Release covariances and correlations of numbers.
 
     \b
@@ -104,7 +111,7 @@ def table1(
     client: Client,
     dataset: Dataset,
     by: Annotated[list[str], typer.Option()],
-    release: Release,
+    release: ReleaseOptions,
     columns: Annotated[list[str] | None, typer.Argument()] = None,
     where: list[str] | None = None,
 ) -> Output:
@@ -161,7 +168,7 @@ def profile(
       purse submit census --target income --epsilon 0.5 --preparation profile
     """
     if epsilon is not None:
-        release = Release(epsilon, delta, quote, out)
+        release = ReleaseOptions(epsilon, delta, quote, out)
         return _statistic(client, dataset, None, release, name="profile", bins=bins)
     latest = client.datasets.get(dataset).profile
     if latest is None or quote:
@@ -170,7 +177,7 @@ def profile(
 
 
 def evaluate(
-    client: Client, model: str, release: Release, bins: int | None = None, clip: float | None = None
+    client: Client, model: str, release: ReleaseOptions, bins: int | None = None, clip: float | None = None
 ) -> Output:
     """Measure a model on the holdout set.
 
@@ -190,13 +197,15 @@ def evaluate(
     return _released(client, release, {"model": model} | without_none(bins=bins, clip=clip))
 
 
-def _statistic(client: Client, dataset: str, columns: list[str] | None, release: Release, **method: Any) -> Output:
+def _statistic(
+    client: Client, dataset: str, columns: list[str] | None, release: ReleaseOptions, **method: Any
+) -> Output:
     """Release or price a statistic. Options of the method without a value are left out."""
     request = {"dataset": dataset, "method": without_none(**method), "columns": columns or None}
     return _released(client, release, request)
 
 
-def _released(client: Client, release: Release, request: dict[str, Any]) -> Output:
+def _released(client: Client, release: ReleaseOptions, request: dict[str, Any]) -> Output:
     """Release the result of a request, or only price it."""
     request = without_none(**request, privacy=release.fields)
     if release.quote:

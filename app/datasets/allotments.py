@@ -13,7 +13,7 @@ from app.http.lists import Paging
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.ledger import allotments as ledger
-from app.ledger.allotments import Row
+from app.ledger.allotments import AllotmentRow
 from app.persistence.session import Database
 from app.persistence.tables import allotments, identities
 from purse.wire.allotments import Allotment, AllotmentRequest
@@ -36,12 +36,12 @@ def put(database: Database, steward: Principal, dataset_id: str, name_or_id: str
         delta = None if body.epsilon is None else budget.delta if body.delta is None else body.delta
         if body.epsilon is not None and (body.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)):
             raise invalid_field("body", "must not exceed the dataset's budget in epsilon or delta", "out_of_range")
-        new = Row(analyst, body.mode, body.share, body.epsilon, delta, steward.name, database.timestamp())
+        new = AllotmentRow(analyst, body.mode, body.share, body.epsilon, delta, steward.name, database.timestamp())
         if new.of(row.state.filter).part.top == 0:
             reason = "is too small for the filter of this dataset: state a `share`, or a larger epsilon"
             raise invalid_field("body", reason, "out_of_range")
         connection.execute(sa.delete(allotments).where(_of(row, analyst)))
-        values = {name: getattr(new, name) for name in Row.__dataclass_fields__}
+        values = {name: getattr(new, name) for name in AllotmentRow.__dataclass_fields__}
         connection.execute(sa.insert(allotments).values(ledger_id=row.ledger_id, **values))
         refuse_over(connection, row)
         return _existing(connection, row, analyst)
@@ -94,7 +94,7 @@ def described(connection: sa.Connection, row: DatasetRow) -> Mapping[str, Allotm
     return {id_: _described(row, names[id_], allotment, spent.get(id_, nothing)) for id_, allotment in stored.items()}
 
 
-def _described(row: DatasetRow, name: str, stored: Row, account: Account) -> Allotment:
+def _described(row: DatasetRow, name: str, stored: AllotmentRow, account: Account) -> Allotment:
     rule = row.state.filter
     part = stored.of(rule).part
     delta = rule.privacy.delta if stored.delta is None else stored.delta

@@ -33,7 +33,7 @@ _ANALYST, _MODE = 4, 5  # positions in a row of `_FACTS`: an allotment begins wi
 _NOT_SHOWN = ("sequence", "head")  # fields of a ledger's state that change with other analysts' jobs
 
 
-class Answers:
+class BudgetAnswers:
     """The last answer to each caller about each dataset."""
 
     def __init__(self, database: Database) -> None:

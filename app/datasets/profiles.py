@@ -12,7 +12,7 @@ RELEASED = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class PublishedProfile:
     """A published profile, and its digest, which the receipt states."""
 
     document: DatasetProfile
@@ -25,10 +25,10 @@ def latest(connection: sa.Connection, dataset_id: str) -> str | None:
     return connection.scalar(query.order_by(jobs.c.finished_at.desc(), jobs.c.number.desc()).limit(1))
 
 
-def get(connection: sa.Connection, dataset_id: str, job_id: str) -> Released | None:
+def get(connection: sa.Connection, dataset_id: str, job_id: str) -> PublishedProfile | None:
     """Return the profile of this dataset that a job released, or None for any other job, which may not even exist."""
     condition = (jobs.c.id == job_id) & (jobs.c.dataset_id == dataset_id)
     text = connection.scalar(sa.select(jobs.c.model).where(RELEASED, condition))
     if text is None:
         return None
-    return Released(DatasetProfile.model_validate_json(text), hashlib.sha256(text.encode()).hexdigest())
+    return PublishedProfile(DatasetProfile.model_validate_json(text), hashlib.sha256(text.encode()).hexdigest())

@@ -8,15 +8,15 @@ from fastapi.concurrency import contextmanager_in_threadpool
 
 from accounting.records.entries import EntryKind
 from app.datasets import folders, service, spool
-from app.datasets.budgets import Answers
+from app.datasets.budgets import BudgetAnswers
 from app.datasets.names import DatasetId
-from app.datasets.store import Filters
+from app.datasets.store import DatasetFilters
 from app.datasets.upload import Upload, receive
 from app.http import conditional
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging_parameters
 from app.http.location import Locate
-from app.http.parts import Part
+from app.http.parts import ServicePart
 from app.http.queries import strict_router
 from app.identity.dependencies import Anyone, Auditor, Manager, ServiceDatabase, ServiceSettings
 from app.ledger import service as ledgers
@@ -124,7 +124,7 @@ def listing(
     database: ServiceDatabase,
     principal: Anyone,
     paging: Annotated[Paging, Depends(paging_parameters(usual=50, largest=200))],
-    filters: Annotated[Filters, Depends()],
+    filters: Annotated[DatasetFilters, Depends()],
     columns: Annotated[
         bool,
         Query(description="If false, `columns` is empty. Lists of categories can be long."),
@@ -147,7 +147,7 @@ def read(database: ServiceDatabase, principal: Anyone, dataset_id: DatasetId) ->
     responses=responses("dataset_damaged") | conditional.RESPONSES,
 )
 async def budget(
-    cache: Annotated[Answers, Depends(Part("answers"))],
+    cache: Annotated[BudgetAnswers, Depends(ServicePart("answers"))],
     principal: Anyone,
     dataset_id: DatasetId,
     if_none_match: conditional.IfNoneMatch = None,

@@ -57,9 +57,7 @@ async def attach(
     settings: ServiceSettings,
     principal: Manager,
     dataset_id: DatasetId,
-    published: Annotated[
-        Name, Query(description="Place where these rows were published. Readers with a grant see it.")
-    ],
+    published: Annotated[Name, Query(description="Source of these rows, such as a URL. Readers with a grant see it.")],
 ) -> AttachedSample:
     """Attaches public rows, such as another year's published file, instead of those attached before.
 

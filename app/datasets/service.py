@@ -17,7 +17,7 @@ from accounting.records.chain import Entry
 from accounting.records.documents import canonical
 from accounting.records.events import Joined, Opened
 from app.datasets import budgets, families, folders, profiles, store, values
-from app.datasets.store import NO_FILTERS, DatasetRow, Filters
+from app.datasets.store import NO_FILTERS, DatasetFilters, DatasetRow
 from app.datasets.upload import Upload
 from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
@@ -91,7 +91,7 @@ def page(
     database: Database,
     principal: Principal,
     paging: Paging,
-    filters: Filters = NO_FILTERS,
+    filters: DatasetFilters = NO_FILTERS,
     *,
     with_columns: bool = True,
 ) -> Page[Dataset]:

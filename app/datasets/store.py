@@ -18,7 +18,7 @@ from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
-from app.ledger.registrations import Row, declaration_sha256, declared
+from app.ledger.registrations import RegistrationRow, declaration_sha256, declared
 from app.persistence.tables import datasets, grants, ledgers, samples, stored_values
 from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec, DatasetState
@@ -128,7 +128,7 @@ def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
         if key in _confirmed:
             return
         stated = ledger.registration(connection, row.id)
-        wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of, row.data).differs(stated)
+        wrong = RegistrationRow(row.id, row.folder, row.n, row.declaration, row.holdout_of, row.data).differs(stated)
     except (AccountingError, ValueError) as error:
         wrong = str(error) if isinstance(error, AccountingError) else "a stored row or entry cannot be read"
     if wrong is not None:
@@ -200,7 +200,7 @@ def parts(connection: sa.Connection, row: DatasetRow) -> list[DatasetRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class DatasetFilters:
     """Filters of a list of datasets. They use only facts that the reader of the list can see."""
 
     name: Annotated[Name | None, Query(description="Only the dataset with this name.")] = None
@@ -224,10 +224,12 @@ class Filters:
             yield sa.case((datasets.c.data == "deleted", "deleted"), (frozen, "frozen"), else_="open") == self.state
 
 
-NO_FILTERS = Filters()
+NO_FILTERS = DatasetFilters()
 
 
-def page(connection: sa.Connection, principal: Principal, paging: Paging, filters: Filters) -> Sequence[sa.Row[Any]]:
+def page(
+    connection: sa.Connection, principal: Principal, paging: Paging, filters: DatasetFilters
+) -> Sequence[sa.Row[Any]]:
     """Return a page of the datasets that the principal can see; an empty one after a cursor that they cannot see.
 
     Each row is read by `readable`.

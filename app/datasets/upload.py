@@ -83,7 +83,7 @@ async def receive(request: Request, file: Path, max_bytes: int) -> tuple[Dataset
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
         raise _too_large("file", max_bytes)
     with file.open("xb") as target:
-        parts, total = _Parts(boundary, target, max_bytes), 0
+        parts, total = _FormParts(boundary, target, max_bytes), 0
         async for block in blocks(request):
             total += len(block)
             if total > limit:
@@ -101,7 +101,7 @@ async def receive(request: Request, file: Path, max_bytes: int) -> tuple[Dataset
     return spec, file if "file" in received else received.get("upload")
 
 
-class _Parts:
+class _FormParts:
     """Sorts the parser's events into spec, file and upload id."""
 
     def __init__(self, boundary: bytes, target: BinaryIO, max_bytes: int) -> None:

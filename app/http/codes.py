@@ -126,8 +126,7 @@ CODES: Mapping[str, Code] = {
     "session_exhausted": Code(
         409,
         "The session's plan has fewer answers left",
-        "Nothing was recorded. `plan` of the session counts planned and recorded answers. "
-        "Open another session for more.",
+        "Nothing was recorded. Open another session for more than the answers of this session's `plan`.",
     ),
     "session_ended": Code(
         409, "The session has ended", "Nothing was recorded. Open another session before the next answer."

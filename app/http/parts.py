@@ -7,7 +7,7 @@ from fastapi import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ServicePart:
     """FastAPI dependency that returns the part of this name of `app.services.Services`."""
 
     name: str

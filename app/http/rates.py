@@ -22,7 +22,7 @@ from app.http.errors import ApiError
 from app.http.handlers import respond
 from app.http.routing import own_path
 from app.http.turns import Turns
-from app.http.work import SLOTS, SLOTS_EACH, Account, charged_to
+from app.http.work import SLOTS, SLOTS_EACH, RequestAccount, charged_to
 from app.settings import Settings
 
 WINDOW = 10.0  # capacity of a bucket, in seconds of its rate
@@ -100,7 +100,7 @@ class Buckets:
         return Admission(0.0, max(int((now + WINDOW - due) / self._step + 1e-6), 0), due - now)
 
 
-class Limited:
+class RateLimiter:
     """ASGI middleware that limits request rates by identity for known callers, otherwise by address.
 
     A token becomes known when a route accepts it, and stays known until it is refused. A request with an unknown token
@@ -142,7 +142,7 @@ class Limited:
             charged, payer = (self._callers, identity) if identity else (buckets, name)
             charged.charge(payer, requests, self._clock())
 
-        account = Account(name, self._turns, charge)
+        account = RequestAccount(name, self._turns, charge)
 
         def fields() -> list[tuple[bytes, bytes]]:
             current = admission if admission.wait_seconds else buckets.charge(name, 0.0, self._clock())
@@ -174,7 +174,7 @@ class Limited:
         send: Send,
         scope: Scope,
         token_digest: str,
-        account: Account,
+        account: RequestAccount,
         fields: Callable[[], list[tuple[bytes, bytes]]],
     ) -> Send:
         """Return a `send` that charges bytes, adds the rate limit headers and updates the table of known tokens."""

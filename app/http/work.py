@@ -22,7 +22,7 @@ BYTES_EACH = 2**18  # bytes of bodies and responses that count as one request
 SLOTS, SLOTS_EACH = 2, 1  # the interpreter runs one thread at a time; more threads would slow the event loop down
 
 
-class Account:
+class RequestAccount:
     """Cost of one request so far.
 
     Parameters
@@ -44,11 +44,11 @@ class Account:
             self._charged = self._cost
 
 
-_ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
+_ACCOUNT: ContextVar[RequestAccount | None] = ContextVar("account", default=None)
 
 
 @contextmanager
-def charged_to(account: Account) -> Iterator[None]:
+def charged_to(account: RequestAccount) -> Iterator[None]:
     """Charge the work inside the block to this account."""
     token = _ACCOUNT.set(account)
     try:

@@ -8,7 +8,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.calculation.pool import Pool
 from app.http.errors import ApiError
-from app.http.parts import Part
+from app.http.parts import ServicePart
 from app.http.rates import CALLER
 from app.identity import service
 from app.identity.sign_on import SignOn
@@ -25,9 +25,9 @@ bearer = HTTPBearer(
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-ServiceDatabase = Annotated[Database, Depends(Part("database"))]
-ServiceSettings = Annotated[Settings, Depends(Part("settings"))]
-Calculations = Annotated[Pool, Depends(Part("pool"))]
+ServiceDatabase = Annotated[Database, Depends(ServicePart("database"))]
+ServiceSettings = Annotated[Settings, Depends(ServicePart("settings"))]
+Calculations = Annotated[Pool, Depends(ServicePart("pool"))]
 
 
 async def caller(

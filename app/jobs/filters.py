@@ -32,7 +32,7 @@ _UNTIL = Query(pattern=_TIME, description="Only jobs submitted before this UTC t
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class JobFilters:
     """Filters of a list of jobs. `since` and `until` compare times of submission, which do not depend on records."""
 
     dataset: Annotated[
@@ -62,4 +62,4 @@ class Filters:
             yield jobs.c.created_at < self.until
 
 
-NO_FILTERS = Filters()
+NO_FILTERS = JobFilters()

@@ -237,7 +237,7 @@ def receipt(
     """Return the signed receipt of the release that `entry` records."""
     used = _used(result.spec)
     document = receipts.build(
-        receipts.Release(
+        receipts.ReleaseFacts(
             id=new_id("rcpt"),
             dataset=dataset.id,
             dataset_name=dataset.name,

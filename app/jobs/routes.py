@@ -18,13 +18,13 @@ from app.http.errors import responses
 from app.http.idempotency import Key
 from app.http.lists import Paging, paging_parameters
 from app.http.location import Locate
-from app.http.parts import Part
+from app.http.parts import ServicePart
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Analyst, Capacity, Principal, Reader, Require, ServiceDatabase, Submitter, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
-from app.jobs.filters import Filters
+from app.jobs.filters import JobFilters
 from app.jobs.queue import QueueLimits
 from app.jobs.service import Release
 from app.persistence.session import Database, new_id
@@ -51,7 +51,7 @@ class Waker(Protocol):
         """Look at the queue now."""
 
 
-Dispatcher = Annotated[Waker, Depends(Part("dispatcher"))]
+Dispatcher = Annotated[Waker, Depends(ServicePart("dispatcher"))]
 REFUSALS = responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "disk_full")
 
 
@@ -152,7 +152,7 @@ def listing(
     database: ServiceDatabase,
     principal: Reader,
     paging: Annotated[Paging, Depends(paging_parameters())],
-    filters: Annotated[Filters, Depends()],
+    filters: Annotated[JobFilters, Depends()],
 ) -> Page[Job]:
     """Returns jobs by the time of their submission. Analysts get their own. Stewards and auditors get all.
 
@@ -182,7 +182,7 @@ async def follow(
     principal: Analyst,
     _slot: Annotated[None, Depends(stream_slot)],
     job: Annotated[Job, Depends(_visible)],
-    announced: Annotated[Changes, Depends(Part("changes"))],
+    announced: Annotated[Changes, Depends(ServicePart("changes"))],
     last_event_id: Annotated[
         str | None, Header(max_length=64, description="The last event seen. The stream continues after it.")
     ] = None,

@@ -23,7 +23,7 @@ from app.http.work import in_turn
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
-from app.jobs.filters import NO_FILTERS, Filters
+from app.jobs.filters import NO_FILTERS, JobFilters
 from app.jobs.queue import NO_LIMITS, QueueLimits
 from app.jobs.shares import shares
 from app.jobs.store import JobRow
@@ -114,7 +114,7 @@ def get(database: Database, principal: Principal, job_id: str) -> Job:
         return _as_seen(connection, _visible(connection, job_id, _own(principal)), principal)
 
 
-def page(database: Database, principal: Principal, paging: Paging, filters: Filters = NO_FILTERS) -> Page[Job]:
+def page(database: Database, principal: Principal, paging: Paging, filters: JobFilters = NO_FILTERS) -> Page[Job]:
     """Return a page of jobs in the order of submission: an analyst's own; all jobs to stewards and auditors."""
     with database.read() as connection:
         if filters.dataset is not None:

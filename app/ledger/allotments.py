@@ -30,7 +30,7 @@ _SPENDS = sa.update(analyst_spend).where(_OWN).values(charges=sa.bindparam("char
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AllotmentRow:
     """An allotment as a steward set it: a share of the budget, or an epsilon and delta."""
 
     identity_id: str
@@ -50,9 +50,11 @@ class Row:
         return Allotment(part, self.mode == "reserved")
 
 
-def rows(connection: sa.Connection, ledger_id: str) -> dict[str, Row]:
+def rows(connection: sa.Connection, ledger_id: str) -> dict[str, AllotmentRow]:
     """Return the allotments of a ledger, by identity."""
-    return {row.identity_id: Row(**row._mapping) for row in connection.execute(_OF_LEDGER, {"ledger": ledger_id})}
+    return {
+        row.identity_id: AllotmentRow(**row._mapping) for row in connection.execute(_OF_LEDGER, {"ledger": ledger_id})
+    }
 
 
 def accounts(connection: sa.Connection, ledger_id: str) -> dict[str, Account]:

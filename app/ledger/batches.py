@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from accounting.errors import AccountingError
 from accounting.records.chain import Head
-from app.ledger.registrations import Row
+from app.ledger.registrations import RegistrationRow
 from app.ledger.store import entry_of_row
 from app.persistence.tables import analyst_spend, datasets, ledger_entries, ledgers
 
 _LENGTH = 200  # ids in one statement
-_VERSION = version("privy-purse")
+VERSION = version("privy-purse")
 # The number of the last entry of the ledger in the enclosing statement.
 _LAST_SEQUENCE = (
     sa.select(sa.func.max(ledger_entries.c.sequence))
@@ -40,14 +40,14 @@ class LedgerRows:
     state: str
     family: str | None
     last: int
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RegistrationRow] = field(default_factory=list)
     charges: int = 0
     sums: list[str] = field(default_factory=list)
 
     @property
     def sha256(self) -> str:
         """The hash of these rows, and of this program's version, which decides how they must agree with the entries."""
-        return hashlib.sha256(repr((_VERSION, self)).encode()).hexdigest()
+        return hashlib.sha256(repr((VERSION, self)).encode()).hexdigest()
 
 
 def split(ids: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -61,10 +61,10 @@ def rows_of(connection: sa.Connection, batch: Sequence[str]) -> dict[str, Ledger
     rows = {ledger: LedgerRows("", None, 0) for ledger in batch}
     for ledger, state, family, last in connection.execute(sa.select(*columns).where(ledgers.c.id.in_(batch))):
         rows[ledger] = LedgerRows(state, family, last or 0)
-    of_datasets = sa.select(datasets.c.ledger_id, *(datasets.c[column.name] for column in fields(Row)))
+    of_datasets = sa.select(datasets.c.ledger_id, *(datasets.c[column.name] for column in fields(RegistrationRow)))
     of_datasets = of_datasets.where(datasets.c.ledger_id.in_(batch)).order_by(datasets.c.id)
     for ledger, *row in connection.execute(of_datasets):
-        rows[ledger].rows.append(Row(*row))
+        rows[ledger].rows.append(RegistrationRow(*row))
     of_analysts = sa.select(analyst_spend).where(analyst_spend.c.ledger_id.in_(batch))
     for sums in connection.execute(of_analysts.order_by(analyst_spend.c.owner_id)):
         rows[sums.ledger_id].charges += sums.charges

@@ -48,9 +48,9 @@ _RESTORE = (
     "loss in each ledger that lost entries, freezes it, and lets the service start"
 )
 _FIND = (
-    "Mount its disk, or name the right file in PURSE_EPOCH_FILE. If it is permanently lost, "
-    "`purse ledger accept-rollback --reason ...` records the loss in every ledger, freezes it, and lets the service "
-    "start"
+    "Mount the disk of the right file, or name this file in PURSE_EPOCH_FILE. If the file is permanently lost, "
+    "`purse ledger accept-rollback --reason ...` records the loss in every ledger, freezes all of them, and lets the "
+    "service start"
 )
 
 
@@ -167,7 +167,7 @@ class Epoch:
 
     @property
     def behind(self) -> int:
-        """Number of ledgers whose newest head is not published; it stays above 0 if the file cannot be written."""
+        """Number of ledgers and open sessions whose newest head is not published; above 0 while writes fail."""
         return len(self._waiting)
 
     def publish(self, heads: Mapping[str, Head]) -> None:

@@ -31,7 +31,7 @@ def declaration_sha256(spec: str, holdout_of: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RegistrationRow:
     """The columns of a dataset's row that its registration states."""
 
     id: str

@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Response
 from app.http import conditional
 from app.http.body import JsonBody
 from app.http.callers import while_connected
-from app.http.parts import Part
+from app.http.parts import ServicePart
 from app.http.queries import strict_router
 from app.identity.dependencies import Calculations, ServiceDatabase
 from app.ledger import service
@@ -17,7 +17,7 @@ from purse.wire.receipts import KeySet, ReceiptDocument, VerificationReport
 router = strict_router(prefix="/v1", tags=["ledger and receipts"])
 
 
-Keys = Annotated[SigningKeys, Depends(Part("keys"))]
+Keys = Annotated[SigningKeys, Depends(ServicePart("keys"))]
 
 
 @router.get("/keys", summary="Read the public keys", response_model=KeySet, responses=conditional.RESPONSES)

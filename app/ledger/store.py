@@ -76,17 +76,6 @@ def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState:
     return LedgerState.from_json(json.loads(document))
 
 
-def states(connection: sa.Connection) -> list[LedgerState | None]:
-    """Return the state of every ledger, or None in place of one that cannot be read."""
-    return [_read(document) for document in connection.scalars(sa.select(ledgers.c.state))]
-
-
-def _read(document: str) -> LedgerState | None:
-    with suppress(ValueError):  # also of the accounting
-        return LedgerState.from_json(json.loads(document))
-    return None
-
-
 def of_family(connection: sa.Connection, family: str | None) -> str | None:
     """Return the id of the ledger of a family (that of the dataset that opened it), or None."""
     return connection.scalar(sa.select(ledgers.c.id).where(ledgers.c.family == family)) if family else None

@@ -58,5 +58,5 @@ def _parts(record: logging.LogRecord) -> dict[str, Any]:
         parts["request_id"] = request
     if record.exc_info and record.exc_info[1] is not None:
         parts["error"] = type(record.exc_info[1]).__name__
-        parts["places"] = " < ".join(stack_locations(record.exc_info[1]))
+        parts["locations"] = " < ".join(stack_locations(record.exc_info[1]))
     return parts

@@ -4,10 +4,11 @@ The duration of a job lasts until its end is reported, at a point of the public 
 counted but not timed. Every label has a closed list of values: routes, methods, statuses, states, reasons.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import sqlalchemy as sa
@@ -16,14 +17,13 @@ from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from accounting.records.ledger import share
+from accounting.records.ledger import LedgerState, share
 from app.http.middleware import FinishedRequest
 from app.jobs import store
 from app.jobs.leases import Holder
-from app.ledger.store import states
 from app.operations.readiness import REASONS
 from app.persistence.session import Database
-from app.persistence.tables import jobs
+from app.persistence.tables import jobs, ledgers
 from app.sessions import store as session_store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,6 +32,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times of 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 _JOB_SECONDS: Final = tuple(2.0**k for k in range(-2, 15))  # the grid of app.jobs.grid, up to 4.5 hours
+_REMEMBERED_SHARES = 10_000  # each with the text of its ledger state, below 1 kB
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -44,7 +45,7 @@ class Watched:
     database : database whose jobs and ledgers are counted
     holder : an observer of leases, which holds none
     waiting_for_disk : returns the number of jobs whose worker had a full disk
-    behind : returns the number of ledgers whose head is newer than the published one
+    behind : returns the number of ledgers and sessions whose head is newer than the published one
     slots : returns how many attempts may run at once
     reasons : returns why the service is not ready
     """
@@ -145,7 +146,7 @@ class _Service(Collector):
         )
         yield GaugeMetricFamily(
             "purse_epoch_behind",
-            "Ledgers whose newest head is not yet published. If this lasts, the epoch file cannot be written.",
+            "Ledgers and sessions with an unpublished head. If this lasts, the epoch file cannot be written.",
             value=self.watched.behind(),
         )
         yield GaugeMetricFamily(
@@ -156,14 +157,14 @@ class _Service(Collector):
 
 
 def _stored(watched: Watched) -> Iterator[Metric]:
-    """Yield the gauges of the database: one grouped count over an index, the heartbeats, and the states of ledgers."""
+    """Yield the gauges of the database: one grouped count over an index, the heartbeats, and the shares of ledgers."""
     with watched.database.read() as connection:
         rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
         counts = {row[0]: row[1] for row in rows}
         of_sessions = session_store.count_by_state(connection, watched.database.timestamp())
         beats = store.working(connection)
-        every = states(connection)
-    shares = [share(state, state.spent) for state in every if state is not None]
+        of_ledgers = spent_shares(connection)
+    shares = [spent for spent in of_ledgers if spent is not None]
     yield _labelled("purse_jobs", "Jobs by state.", "state", {state: counts.get(state, 0) for state in _STATES})
     yield _labelled("purse_sessions", "Sessions by state.", "state", of_sessions)
     yield GaugeMetricFamily("purse_queue_length", "Jobs that wait for a worker.", value=counts.get("queued", 0))
@@ -176,18 +177,34 @@ def _stored(watched: Watched) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "purse_ledgers_unreadable",
         "Ledgers whose stored state cannot be read. Nothing can be charged on them.",
-        value=every.count(None),
+        value=of_ledgers.count(None),
     )
     yield GaugeMetricFamily(
         "purse_largest_share",
         "Greatest spent share of a budget, 0 to 1, over all other ledgers.",
         value=max(shares, default=0.0),
     )
-    buckets = [(str(bound), float(sum(share <= bound for share in shares))) for bound in _SHARES]
+    buckets = [(str(bound), float(sum(spent <= bound for spent in shares))) for bound in _SHARES]
     buckets.append(("+Inf", float(len(shares))))
     yield GaugeHistogramMetricFamily(
         "purse_budget_share", "Ledgers by the spent share of their budget.", buckets, sum(shares)
     )
+
+
+def spent_shares(connection: sa.Connection) -> list[float | None]:
+    """Return the spent share of the budget of each ledger, or None for a ledger whose state cannot be read.
+
+    Only states that have changed since the last call are parsed.
+    """
+    return [_spent_share(document) for document in connection.scalars(sa.select(ledgers.c.state))]
+
+
+@lru_cache(maxsize=_REMEMBERED_SHARES)
+def _spent_share(document: str) -> float | None:
+    with suppress(ValueError):  # also of the accounting
+        state = LedgerState.from_json(json.loads(document))
+        return share(state, state.spent)
+    return None
 
 
 def _labelled(name: str, description: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -11,7 +11,8 @@ from app.http.work import in_turn
 from app.pages.frame import Visit, Visiting, page_router
 from purse.wire.base import Identifier
 
-_ENTRIES_PER_PAGE, _ENTRIES_PER_REQUEST = 50, 500
+ENTRIES_PER_REQUEST = 500
+_ENTRIES_PER_PAGE = 50
 router = page_router()
 
 Cursor = Annotated[str, Query(pattern="^[0-9]{1,15}$")]
@@ -62,7 +63,7 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
 @router.get("/datasets/{dataset_id}/ledger/entries")
 async def entries(visit: Visiting, dataset_id: Identifier, cursor: Cursor = "0") -> Response:
     """Return ledger entries byte for byte as the API returns them, because the page hashes them."""
-    query = {"cursor": cursor, "limit": _ENTRIES_PER_REQUEST}
+    query = {"cursor": cursor, "limit": ENTRIES_PER_REQUEST}
     answer = await visit.api.send("GET", f"/v1/datasets/{dataset_id}/ledger", params=query)
     return Response(answer.content, media_type="application/json")
 
@@ -84,7 +85,7 @@ async def _file(visit: Visit, dataset_id: str, entries_page: dict[str, Any]) -> 
 
 
 async def _oldest_entries(visit: Visit, dataset_id: str, cursor: str) -> Any:
-    return await visit.api.get(f"/v1/datasets/{dataset_id}/ledger", cursor=cursor, limit=_ENTRIES_PER_REQUEST)
+    return await visit.api.get(f"/v1/datasets/{dataset_id}/ledger", cursor=cursor, limit=ENTRIES_PER_REQUEST)
 
 
 def _lines(items: list[dict[str, Any]]) -> bytes:

@@ -62,7 +62,7 @@ _FILTERS = (
     words.day,
     words.minute,
     words.bounds,
-    words.place,
+    words.field_label,
     words.coded,
     words.planned_answer,
     part,

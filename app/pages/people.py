@@ -61,14 +61,14 @@ async def _change(visit: Visit, dataset_id: str, method: str, kind: str, schema:
 
 
 async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: ApiError | None = None) -> Response:
-    place = f"/v1/datasets/{dataset_id}"
+    path = f"/v1/datasets/{dataset_id}"
     tokens = await visit.api.get("/v1/tokens", role="analyst", limit=_MAX_NAMES)
     return await visit.page(
         "people.html",
         error=error,
-        dataset=await visit.api.get(place),
-        grants=await visit.api.get(f"{place}/grants", limit=500),
-        allotments=await visit.api.get(f"{place}/allotments", limit=500),
+        dataset=await visit.api.get(path),
+        grants=await visit.api.get(f"{path}/grants", limit=500),
+        allotments=await visit.api.get(f"{path}/allotments", limit=500),
         fields=with_defaults(visit.forms.fields("AllotmentRequest", values, {}), _DEFAULTS),
         analysts=sorted({token["name"] for token in tokens["items"]}),
         grant_analyst="" if "share" in values else values.get("analyst", ""),

@@ -29,7 +29,7 @@ router = page_router("/jobs/{job_id}/predictions")
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class PredictionField:
     """The field of one column in the form for a prediction; `options` are a category column's categories."""
 
     name: str
@@ -37,7 +37,7 @@ class Feature:
     options: tuple[str, ...] = ()
 
 
-def features(model: Model) -> tuple[Feature, ...]:
+def features(model: Model) -> tuple[PredictionField, ...]:
     """Return the fields of the form for one prediction; none if there are more than MAX_FORM_FIELDS."""
     if len(model.row_columns) > MAX_FORM_FIELDS:
         return ()
@@ -64,12 +64,12 @@ async def predict(visit: Visiting, job_id: Identifier) -> Response:
     return Response(text, media_type="text/csv", headers=headers)
 
 
-def _feature(column: Column) -> Feature:
+def _feature(column: Column) -> PredictionField:
     if isinstance(column, CategoryColumn):
-        return Feature(column.name, "", tuple(column.levels))
+        return PredictionField(column.name, "", tuple(column.levels))
     default = (column.lower + column.upper) / 2 if column.default is None else column.default
     written = dated(default, column.date) or words.number(default)
-    return Feature(column.name, f"{written} ({words.bounds(column.model_dump())})")
+    return PredictionField(column.name, f"{written} ({words.bounds(column.model_dump())})")
 
 
 def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _HEADERS = (
 )
 
 
-class Session:
+class CookieSession:
     """ASGI middleware that passes on the cookie's token as the request's `Authorization`, for the paths of pages alone.
 
     The `Authorization` that the browser sends is ignored there, because a caller who has a token can use the API.

@@ -21,7 +21,7 @@ from purse.wire.columns import BOUNDS
 from purse.wire.files import PLAIN, Dialect, FileReport
 
 _SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
-_DECISIONS = ("name", "unit", "budget", "dialect", "holdout")  # fields with a place of their own on the page
+_DECISIONS = ("name", "unit", "budget", "dialect", "holdout")  # fields with controls of their own on the page
 _COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
 EXAMPLES = {
     "name": "such as Hospital stays 2025",

@@ -151,7 +151,7 @@ def coded(text: str) -> Html:
     return Html(_CODE.sub(r"<code>\1</code>", escape(text)))
 
 
-def place(where: str) -> str:
+def field_label(where: str) -> str:
     """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
     path = _MEMBER.sub(lambda found: f"{_MEMBERS.get(found[1], found[1])} {int(found[2]) + 1}", _ROOT.sub("", where))
     if path in _UNIT_LABELS:

@@ -25,7 +25,7 @@ class Unusable(OSError):
     """The database exists and cannot be used; the message says why and how to fix it."""
 
 
-class Dialect(Protocol):
+class DatabaseDialect(Protocol):
     """One kind of database.
 
     Parameters

@@ -15,7 +15,7 @@ _ADVICE = {
     ),
     errno.EISDIR: "a file is expected here; move the directory away; if it replaced a file, restore that from a backup",
     **dict.fromkeys(
-        (errno.ENOTDIR, errno.EEXIST), "a directory is expected here; move the file away, or name another place"
+        (errno.ENOTDIR, errno.EEXIST), "a directory is expected here; move the file away, or name another path"
     ),
 }
 

@@ -33,7 +33,7 @@ _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_s
 
 
 class Postgres:
-    """`Dialect` of a database on a PostgreSQL server."""
+    """`DatabaseDialect` of a database on a PostgreSQL server."""
 
     upgrades_at_start = False
 

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock, SystemClock, stamp
-from app.persistence.dialect import Alone, Dialect, Unavailable
+from app.persistence.dialect import Alone, DatabaseDialect, Unavailable
 from app.persistence.files import StartRefused
 from app.persistence.schema import create, is_current, refuse_unknown, upgrade
 from app.persistence.sqlite import Sqlite
@@ -151,7 +151,7 @@ class Database:
             self._thread.writes = False
 
 
-def _dialect(url: sa.URL) -> Dialect:
+def _dialect(url: sa.URL) -> DatabaseDialect:
     if url.drivername in ("postgresql", "postgresql+psycopg"):
         from app.persistence.postgres import Postgres  # late: loads a driver that SQLite does not need
 

@@ -40,7 +40,7 @@ _NO_ACCESS = (
 
 
 class Sqlite:
-    """`Dialect` of an SQLite file; every write excludes every other write."""
+    """`DatabaseDialect` of an SQLite file; every write excludes every other write."""
 
     upgrades_at_start = True
 

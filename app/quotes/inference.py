@@ -12,7 +12,7 @@ from purse.wire.forecasts import EPSILONS
 from purse.wire.inference import ExpectedAt, ExpectedTable
 from solvers.domains import Free
 from solvers.inference import RegressionTable, RegressionTableRun
-from solvers.inference.budget import Budget
+from solvers.inference.budget import TableBudget
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
@@ -79,15 +79,18 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
 
 def expected(run: RegressionTableRun, problem: Problem, delta: float) -> ExpectedTable:
     """Return the expected table of a quote, also at other epsilons with the delta of the request."""
-    budget, family = run.budget(problem), run.family(problem)
+    budget = run.budget(problem)
+    family = run.family(problem)
     count = budget.parameters
-    at_epsilons = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta), family)) for epsilon in EPSILONS]
+    at_epsilons = [
+        _expected_at(epsilon, TableBudget.of(problem, gauss_mu(epsilon, delta), family)) for epsilon in EPSILONS
+    ]
     return ExpectedTable(
         coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count, at=at_epsilons
     )
 
 
-def _expected_at(epsilon: float, budget: Budget) -> ExpectedAt:
+def _expected_at(epsilon: float, budget: TableBudget) -> ExpectedAt:
     if budget.signal < budget.family.least_signal:
         return ExpectedAt(epsilon=epsilon, width_ratio=None, resolved=0.0)
     resolved = budget.resolved_share * budget.parameters

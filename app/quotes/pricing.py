@@ -27,7 +27,7 @@ from app.sources.spec import JobSpec
 from app.wire import Quote, Requested
 from purse.wire.budgets import PrivacyLoss
 from purse.wire.columns import CategoryColumn
-from purse.wire.jobs import Forecast, Prepared, QueryPrice, UsedProfile
+from purse.wire.jobs import ExpectedRun, Prepared, QueryPrice, UsedProfile
 from purse.wire.neighbors import between
 from purse.wire.problems import Remaining
 from solvers import preparation
@@ -76,7 +76,7 @@ class Priced:
     request: Requested
     dataset: DatasetRow
     spec: JobSpec
-    planned: solvers.Quote
+    planned: solvers.PlannedRun
     cost: Cost | None
     guarantee: Privacy
     seconds: float
@@ -162,10 +162,10 @@ class Priced:
             warnings=list(self.warnings),
         )
 
-    def _forecast(self) -> Forecast:
+    def _forecast(self) -> ExpectedRun:
         """Return the theory's forecast, with the duration on this machine."""
-        theory, is_model = self.planned.forecast, not self._is_statistic
-        return Forecast(
+        theory, is_model = self.planned.risk_bound, not self._is_statistic
+        return ExpectedRun(
             excess_risk=theory.excess_risk,
             untrained=theory.untrained if is_model else None,
             distance=theory.distance if is_model else None,
@@ -236,7 +236,7 @@ def _remaining(standing: Standing) -> PrivacyLoss:
     return PrivacyLoss(**remaining(standing).model_dump())
 
 
-def _preparation_statement(planned: solvers.Quote) -> str:
+def _preparation_statement(planned: solvers.PlannedRun) -> str:
     """Return what the preparation means for this job."""
     if isinstance(planned.method, Tuning):
         return "Each candidate has its own preparation. Scores use rows as declared."
@@ -256,7 +256,7 @@ def _used_profile(prepared: preparation.Preparation) -> UsedProfile | None:
     return UsedProfile(job=prepared.job, sha256=prepared.sha256)
 
 
-def _method_warnings(planned: solvers.Quote) -> tuple[str, ...]:
+def _method_warnings(planned: solvers.PlannedRun) -> tuple[str, ...]:
     method = planned.method
     if isinstance(method, RegressionTableRun):
         return tuple(inference.warnings(method, planned.problem))

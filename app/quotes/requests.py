@@ -7,7 +7,7 @@ from accounting.errors import AccountingError, OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy, Unit
 from app.calculation.questions import Price, sentence
-from app.datasets.profiles import Released
+from app.datasets.profiles import PublishedProfile
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.quotes import inference, table1
@@ -54,7 +54,7 @@ def read(
     dataset: DatasetRow,
     request: JobRequest | StatisticRequest | TuningRequest,
     settings: Settings,
-    profile: Released | None = None,
+    profile: PublishedProfile | None = None,
 ) -> ReadRequest:
     """Read a request on a dataset.
 
@@ -147,7 +147,7 @@ def _table(dataset: DatasetRow, request: StatisticRequest) -> StatisticDesign:
 
 
 def _preparation(
-    dataset: DatasetRow, design: Design, request: JobRequest, profile: Released | None
+    dataset: DatasetRow, design: Design, request: JobRequest, profile: PublishedProfile | None
 ) -> preparation.AskedPreparation | None:
     """Return the requested preparation; for a profile, with its moments of the features in use."""
     requested = request.preparation

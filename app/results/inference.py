@@ -8,10 +8,10 @@ from purse.solved_tables import units
 from purse.wire.columns import Column, NumberColumn
 from solvers.inference.coordinates import Stds
 from solvers.inference.regression_table import RegressionTableRun
-from solvers.inference.table import Table, Units, table
+from solvers.inference.table import SolvedTable, Units, table
 
 
-def result(spec: JobSpec, run: RegressionTableRun, answers: tuple[float, ...]) -> Table:
+def result(spec: JobSpec, run: RegressionTableRun, answers: tuple[float, ...]) -> SolvedTable:
     """Return the table of a run, in the units of the file; `ValueError` if the answers have another length."""
     if len(answers) != run.size(spec.problem):
         raise ValueError("the output is of another length")

@@ -97,7 +97,8 @@ class Counted:
         (K' p)_j - t P. The squares of these terms, from the noisy counts, also cover the second order of the noise.
         """
         negative, positive = self.cells[:bins], self.cells[bins:]
-        n_negative, n_positive = float(negative.sum()), float(positive.sum())
+        n_negative = float(negative.sum())
+        n_positive = float(positive.sum())
         denominator = n_positive * n_negative if min(n_positive, n_negative) > 0 else 0.0
         totals = np.repeat((n_positive, n_negative), bins)
         order = np.tri(bins, k=-1)

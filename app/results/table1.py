@@ -66,7 +66,7 @@ class Precision:
         """The smallest released count at which a group is resolved."""
         return max(_LEAST_ROWS, _LEAST_STDS * self.count)
 
-    def mean(self, total: float, squares: float, rows: float, std: float) -> "Estimate":
+    def mean(self, total: float, squares: float, rows: float, std: float) -> "SampledEstimate":
         """Return the estimate of a mean over a group.
 
         Rows of one person may be alike. So the sampling variance is that of independent rows times the cap, which is
@@ -80,21 +80,21 @@ class Precision:
         value = float(np.clip(total / rows, -1.0, 1.0))
         variance = float(np.clip(squares / rows - value**2, 0.0, 1.0 - value**2))
         noise = math.hypot(std, value * self.count) / rows
-        return Estimate(value, noise, math.sqrt(self.cap * variance / rows))
+        return SampledEstimate(value, noise, math.sqrt(self.cap * variance / rows))
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class SampledEstimate:
     """An estimate with the stds of its noise and of its sampling error, which are independent."""
 
     value: float
     noise: float
     sampling: float
 
-    def __sub__(self, other: "Estimate") -> "Estimate":
+    def __sub__(self, other: "SampledEstimate") -> "SampledEstimate":
         noise = math.hypot(self.noise, other.noise)
         sampling = math.hypot(self.sampling, other.sampling)
-        return Estimate(self.value - other.value, noise, sampling)
+        return SampledEstimate(self.value - other.value, noise, sampling)
 
     def measured(self, low: float, high: float, origin: float = 0.0, unit: float = 1.0) -> Measured:
         """Return origin + unit * value with its intervals, clipped to [low, high]."""
@@ -218,7 +218,7 @@ def _categories(
     )
 
 
-def _shares(group: GroupAnswers, position: int, precision: Precision) -> list[Estimate] | None:
+def _shares(group: GroupAnswers, position: int, precision: Precision) -> list[SampledEstimate] | None:
     """Return the share of each category, or None if the group is not resolved."""
     if group.count < precision.least_rows:
         return None
@@ -264,7 +264,7 @@ def _middle_and_half(column: NumberColumn) -> tuple[float, float]:
     return origin + unit * (low + high) / 2, unit * (high - low) / 2
 
 
-def _mean(group: GroupAnswers, number: int, precision: Precision) -> Estimate | None:
+def _mean(group: GroupAnswers, number: int, precision: Precision) -> SampledEstimate | None:
     """Return the mean of a number in [-1, 1], or None if the group is not resolved."""
     if group.count < precision.least_rows:
         return None

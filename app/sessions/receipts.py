@@ -46,7 +46,8 @@ def _end(connection: sa.Connection, row: SessionRow) -> SessionEnd:
     its_dataset = sa.select(datasets.c.rows, datasets.c.spec).where(datasets.c.id == row.dataset_id)
     dataset = connection.execute(its_dataset).one()  # also of a dataset that was withdrawn
     [entry] = ledger.entries(connection, row.dataset_id, row.settled - 1, 1)
-    reserved, charged = store.read_charge(row.reserved), store.read_charge(row.charged)
+    reserved = store.read_charge(row.reserved)
+    charged = store.read_charge(row.charged)
     return SessionEnd(
         id=row.id.replace("sess_", "rcpt_"),
         dataset=row.dataset_id,

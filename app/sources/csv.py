@@ -196,7 +196,7 @@ class _Reader:
                 pa.BufferReader(block),
                 # Threads would hide the number of a ragged record, and gain little.
                 read_options=csv.ReadOptions(
-                    block_size=len(block) + 1, use_threads=False, column_names=[str(place) for place in range(width)]
+                    block_size=len(block) + 1, use_threads=False, column_names=[str(index) for index in range(width)]
                 ),
                 parse_options=csv.ParseOptions(
                     delimiter=self._grammar.delimiter,

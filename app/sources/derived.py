@@ -22,7 +22,7 @@ def derived(stored: Coded, inputs: Mapping[str, tuple[int, int]], features: Sequ
 
     Parameters
     ----------
-    inputs : place in the stored records and number of codes of each declared column that the features use, by name
+    inputs : position in the stored records and number of codes of each declared column that the features use, by name
     features : as `purse.terms.expand` returns them
     scratch : an existing folder
     """
@@ -32,7 +32,7 @@ def derived(stored: Coded, inputs: Mapping[str, tuple[int, int]], features: Sequ
     try:
         with CodedWriter(folder, widths, ends(columns)) as writer:
             for rows in cut(len(stored.numbers), len(inputs) + len(features)):
-                own = {name: stored_column(stored, place, width, rows) for name, (place, width) in inputs.items()}
+                own = {name: stored_column(stored, position, width, rows) for name, (position, width) in inputs.items()}
                 writer.append(np.column_stack([feature.codes(own) for feature in features]))
         return mapped(folder, widths)
     finally:

@@ -169,8 +169,8 @@ class Design:
             y = self.labels(y)
         if not self.terms:
             return Coded(stored.numbers, stored.codes, offsets), y
-        places = {c.name: (offset, c.code_count) for c, offset in zip(columns, offsets, strict=True)}
-        return derived(stored, places, self._expanded(), scratch), y
+        inputs = {c.name: (offset, c.code_count) for c, offset in zip(columns, offsets, strict=True)}
+        return derived(stored, inputs, self._expanded(), scratch), y
 
     def encoded(self, values: Floats) -> list[Floats]:
         """Return the codes of each feature, from the codes of all declared columns, (n, columns)."""
@@ -251,10 +251,10 @@ class StatisticDesign:
 
     def read(self, stored: Coded, declared: Sequence[int], scratch: Path) -> tuple[Coded, Floats]:  # noqa: ARG002
         """Return the stored records, and zeros as targets; `ValueError` as `Design.read`."""
-        places = range(len(declared)) if self.positions is None else self.positions
-        if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
+        positions = range(len(declared)) if self.positions is None else self.positions
+        if tuple(declared[p] for p in positions if p < len(declared)) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
-        used = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in places))
+        used = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in positions))
         return used, np.zeros(len(stored.numbers))
 
 

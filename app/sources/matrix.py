@@ -223,19 +223,19 @@ def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) ->
     return block
 
 
-def stored_column(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> Floats:
+def stored_column(coded: Coded, position: int, width: int, rows: slice = slice(None)) -> Floats:
     """Return the numbers or codes of one column of some records as doubles.
 
     Parameters
     ----------
-    place : position of the column, or of its first byte
+    position : index of the column, or of its first byte
     width : 1 if it is a number, else the number of its codes
     """
     if width == 1:
-        return coded.numbers[rows, place].astype(np.float64)
+        return coded.numbers[rows, position].astype(np.float64)
     values = np.zeros(len(coded.codes[rows]), dtype=np.int64)
     for j in range(code_bytes(width)):
-        values += coded.codes[rows, place + j].astype(np.int64) << (8 * j)
+        values += coded.codes[rows, position + j].astype(np.int64) << (8 * j)
     return values.astype(np.float64)
 
 

@@ -20,7 +20,7 @@ _DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ParquetPage:
     """One page.
 
     Parameters
@@ -37,7 +37,7 @@ class Page:
     is_dictionary: bool
 
 
-def pages(data: Any, start: int, length: int) -> Iterator[Page]:
+def pages(data: Any, start: int, length: int) -> Iterator[ParquetPage]:
     """Yield the consecutive pages in these bytes, without unpacking them.
 
     Parameters
@@ -65,7 +65,7 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
         own = {field: part for field in _ENCODINGS if isinstance(part := header.get(field), dict)}
         encodings = tuple(part[_ENCODINGS[field]] for field, part in own.items() if _ENCODINGS[field] in part)
         values = [part[_VALUES] for part in own.values() if isinstance(part.get(_VALUES), int)]
-        yield Page(max(unfolded, packed), encodings, max([0, *values]), _DICTIONARY in own)
+        yield ParquetPage(max(unfolded, packed), encodings, max([0, *values]), _DICTIONARY in own)
         start = begin + packed
         if start > end:
             raise _DAMAGED
@@ -88,10 +88,10 @@ class Window:
     """
 
     def __init__(self, rows: int) -> None:
-        self._rows, self._pages = rows, deque[Page]()
+        self._rows, self._pages = rows, deque[ParquetPage]()
         self._unfolded = self._values = self.largest = 0
 
-    def add(self, page: Page) -> None:
+    def add(self, page: ParquetPage) -> None:
         """Add the next page of the column."""
         self._pages.append(page)
         self._unfolded += page.unfolded

@@ -18,7 +18,7 @@ from app.sources.dates import is_date
 from app.sources.encoding import is_text, text_lengths
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.footer import check_footer
-from app.sources.pages import Page, Window, pages
+from app.sources.pages import ParquetPage, Window, pages
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -152,7 +152,7 @@ class _RowGroup:
     pages: int = 0
     text: int = 0
 
-    def add(self, column_pages: Iterable[Page], is_text: bool) -> None:
+    def add(self, column_pages: Iterable[ParquetPage], is_text: bool) -> None:
         """Add the pages of one column. Raise `TooLarge` if the row group unfolds to too much."""
         largest, window = 0, Window(self.rows)
         for page in column_pages:
@@ -198,12 +198,12 @@ def _check_row_groups(
     texts : those of them that are text
     rows : of a batch
     """
-    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
-    places = [place for place, path in enumerate(paths) if path in names]  # a chunk's own path is not believed
+    paths = [metadata.schema.column(position).path for position in range(metadata.num_columns)]
+    positions = [position for position, path in enumerate(paths) if path in names]  # a chunk's own path is not believed
     runs: list[list[int]] = []
     pages_read = text_bytes = 0
 
-    def checked(chunk: "pq.ColumnChunkMetaData", index: int) -> Iterator[Page]:
+    def checked(chunk: "pq.ColumnChunkMetaData", index: int) -> Iterator[ParquetPage]:
         nonlocal pages_read
         for page in pages(data, first_page(chunk), chunk.total_compressed_size):
             pages_read += 1
@@ -215,10 +215,10 @@ def _check_row_groups(
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         size = _RowGroup(rows)
-        for place in places:
-            chunk = group.column(place) if place < group.num_columns else None
+        for position in positions:
+            chunk = group.column(position) if position < group.num_columns else None
             if chunk is not None and chunk.num_values > 0:  # otherwise no page is read
-                size.add(checked(chunk, names.index(paths[place])), paths[place] in texts)
+                size.add(checked(chunk, names.index(paths[position])), paths[position] in texts)
         text_bytes += size.text
         if not runs or text_bytes > MOST_TEXT_BYTES_AT_ONCE:
             runs.append([])
@@ -227,7 +227,7 @@ def _check_row_groups(
     return runs
 
 
-def _check_encodings(page: Page, index: int, name: str) -> None:
+def _check_encodings(page: ParquetPage, index: int, name: str) -> None:
     for encoding in page.encodings:
         if encoding in _UNBOUNDED:
             reason = (

@@ -35,7 +35,7 @@ _DIGITS, _EXACT_DIGITS = 3, 12  # decimal places after the first digit of a draw
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class ColumnLaw:
     """The distribution of one column's values.
 
     Parameters
@@ -68,29 +68,29 @@ class Law:
         )
 
 
-def declared(columns: Sequence[Column]) -> tuple[Law, ...]:
+def declared(columns: Sequence[Column]) -> tuple[ColumnLaw, ...]:
     """Return the laws of a declaration: uniform between bounds and over categories."""
     return tuple(_declared(column) for column in columns)
 
 
-def profiled(columns: Sequence[ColumnProfile]) -> tuple[Law, ...]:
+def profiled(columns: Sequence[ColumnProfile]) -> tuple[ColumnLaw, ...]:
     """Return the laws of released counts, where negative counts become 0; those of the declaration if all are 0."""
     laws = []
     for profile in columns:
         counts = np.maximum(profile.counts, 0.0)
         total = float(counts.sum())
         if total > 0:
-            laws.append(Law(profile.column, tuple((counts / total).tolist()), tuple(profile.edges or ())))
+            laws.append(ColumnLaw(profile.column, tuple((counts / total).tolist()), tuple(profile.edges or ())))
         else:
             laws.append(_declared(profile.column))
     return tuple(laws)
 
 
-def _declared(column: Column) -> Law:
+def _declared(column: Column) -> ColumnLaw:
     if isinstance(column, CategoryColumn):
         count = len(column.categories)
-        return Law(column, (*[1 / count] * count, 0.0))
-    return Law(column, (0.5, 0.5), (column.lower, column.lower / 2 + column.upper / 2, column.upper))
+        return ColumnLaw(column, (*[1 / count] * count, 0.0))
+    return ColumnLaw(column, (0.5, 0.5), (column.lower, column.lower / 2 + column.upper / 2, column.upper))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Twin:
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
-    laws: tuple[Law, ...]
+    laws: tuple[ColumnLaw, ...]
     dialect: Dialect = field(default=PLAIN)
     sample: Sample | None = None
 
@@ -186,16 +186,18 @@ class Twin:
         return columns
 
     @property
-    def _fields(self) -> list[list[tuple[int, Law]]]:
+    def _fields(self) -> list[list[tuple[int, ColumnLaw]]]:
         """The laws of each column of the file, with their positions among the declared columns."""
         order = {law.column.of: j for j, law in reversed(list(enumerate(self.laws)))}
         placed = sorted(enumerate(self.laws), key=lambda pair: order[pair[1].column.of])
         return [list(own) for _, own in groupby(placed, key=lambda pair: pair[1].column.of)]
 
-    def _values(self, own: list[tuple[int, Law]], seed: int, rows: range, drawn: Floats | None) -> "Floats | list[str]":
+    def _values(
+        self, own: list[tuple[int, ColumnLaw]], seed: int, rows: range, drawn: Floats | None
+    ) -> "Floats | list[str]":
         """Return numbers or codes drawn by the first law or from the sample's rows; dates as text."""
 
-        def values(j: int, law: Law, stream: str) -> Floats:
+        def values(j: int, law: ColumnLaw, stream: str) -> Floats:
             return law.drawn(uniform(seed, stream, rows)) if drawn is None else _rounded_values(law.column, drawn[:, j])
 
         if not _is_dated(own):
@@ -268,16 +270,16 @@ def _rounded_values(column: Column, codes: Floats) -> Floats:
 
 def _rounded(column: NumberColumn, x: Floats, digits: int) -> Floats:
     """Return numbers within the bounds, rounded to so many decimal places after the first digit of their range."""
-    places = digits - math.floor(math.log10(column.upper - column.lower))
-    rounded: Floats = np.clip(np.round(x, places) if abs(places) < 16 else x, column.lower, column.upper)
+    decimals = digits - math.floor(math.log10(column.upper - column.lower))
+    rounded: Floats = np.clip(np.round(x, decimals) if abs(decimals) < 16 else x, column.lower, column.upper)
     return rounded
 
 
-def _is_dated(own: list[tuple[int, Law]]) -> bool:
+def _is_dated(own: list[tuple[int, ColumnLaw]]) -> bool:
     return any(law.column.date is not None for _, law in own)
 
 
-def _number(law: Law, drawn: Floats) -> Floats:
+def _number(law: ColumnLaw, drawn: Floats) -> Floats:
     """Return the part of a date that a law draws; 1 for a category that is not a whole number."""
     if isinstance(law.column, NumberColumn):
         return np.round(drawn)

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 10.0  # for the lookup, the connection, the message and the fi
 _GLOBAL = IPv6Network("2000::/3")  # all addresses of version 6 that are assigned
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """A message may not be sent to this address."""
 
 
@@ -36,7 +36,7 @@ class Destination:
 
 
 def parsed_url(url: str, allowed_hosts: Collection[str]) -> SplitResult:
-    """Return the parts of a URL. Raise `Refused` if its form is not allowed.
+    """Return the parts of a URL. Raise `AddressRefused` if its form is not allowed.
 
     Parameters
     ----------
@@ -46,11 +46,13 @@ def parsed_url(url: str, allowed_hosts: Collection[str]) -> SplitResult:
         parts = urlsplit(url)
         is_whole = bool(parts.hostname) and port_of(parts) > 0
     except ValueError:
-        raise Refused("must be a URL, such as https://example.org/hook") from None
+        raise AddressRefused("must be a URL, such as https://example.org/hook") from None
     if not is_whole or "@" in parts.netloc or parts.fragment or "\\" in url:
-        raise Refused("must be a URL with a host and without user, password and fragment")
+        raise AddressRefused("must be a URL with a host and without user, password and fragment")
     if parts.scheme != "https" and parts.hostname not in allowed_hosts:
-        raise Refused("must be an https URL: the operator does not allow http for this host (PURSE_WEBHOOK_HOSTS)")
+        raise AddressRefused(
+            "must be an https URL: the operator does not allow http for this host (PURSE_WEBHOOK_HOSTS)"
+        )
     return parts
 
 
@@ -71,13 +73,13 @@ def is_public(address: str) -> bool:
 
 
 async def resolved(url: str, allowed_hosts: Collection[str]) -> Destination:
-    """Look up the host; raise `Refused` if one of its addresses is not public, `OSError` if it has none."""
+    """Look up the host; raise `AddressRefused` if one of its addresses is not public, `OSError` if it has none."""
     parts = parsed_url(url, allowed_hosts)
     loop = asyncio.get_running_loop()
     entries = await loop.getaddrinfo(parts.hostname, port_of(parts), type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in entries]
     if parts.hostname not in allowed_hosts and not all(map(is_public, addresses)):
-        raise Refused("has a host whose address is not public")
+        raise AddressRefused("has a host whose address is not public")
     return Destination(parts, addresses[0])
 
 
@@ -94,7 +96,7 @@ async def post(url: str, allowed_hosts: Collection[str], body: bytes, headers: M
 
     Raises
     ------
-    Refused, OSError, httpx.HTTPError
+    AddressRefused, OSError, httpx.HTTPError
         if the message could not be sent, or no answer arrived in time.
     """
     import httpx  # late: a server is ready without it

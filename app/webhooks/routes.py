@@ -36,7 +36,7 @@ def create(
     """
     try:
         delivery.parsed_url(body.url, settings.webhook_hosts)
-    except delivery.Refused as error:
+    except delivery.AddressRefused as error:
         raise invalid_field("body.url", str(error)) from None
     with database.write() as connection:
         identity.lock(connection, principal.id)

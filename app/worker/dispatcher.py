@@ -26,7 +26,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
 from app.sources import partitions
-from app.worker.engine import Engine, Handle, Outcome
+from app.worker.engine import AttemptOutcome, Engine, Handle
 
 _log = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ class RunningAttempt:
     minimum_seconds: float
     next_check: float = 0.0
     is_ours: bool = True
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
 
-    def poll(self) -> Outcome | None:
+    def poll(self) -> AttemptOutcome | None:
         """Return how the attempt ended, if it has; this must not be reported before the next check."""
         if self.outcome is None and self.handle.done():
             self.outcome = self.handle.result()
@@ -324,6 +324,6 @@ def _log_attempt(claim: Claim, event: str, level: int = logging.INFO) -> None:
         _log.log(level, "%s %s %d", event, claim.id, claim.attempt)
 
 
-def _word(outcome: Outcome) -> str:
+def _word(outcome: AttemptOutcome) -> str:
     """Return the word under which an outcome is stored; damaged values are reported as a failure."""
     return {"ok": outcome.output, "damaged": attempts.RAISED}.get(outcome.kind, outcome.kind)

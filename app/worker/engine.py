@@ -15,24 +15,24 @@ HANDED_BACK: Final = '{"left":true}'
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttemptOutcome:
     """The end of an attempt: an output, an exception, a lost worker, a full disk, damaged data, or a requested stop."""
 
     kind: Literal["ok", "raised", "vanished", "full", "damaged", "left"]
     output: str = ""
 
 
-def outcome(output: str) -> Outcome:
+def outcome(output: str) -> AttemptOutcome:
     """Return the outcome that a worker's document states."""
-    return _WORDS.get(output) or Outcome("ok", output)
+    return _WORDS.get(output) or AttemptOutcome("ok", output)
 
 
 _WORDS: Final = {
-    FAILED: Outcome("raised"),
-    FULL: Outcome("full"),
-    DAMAGED: Outcome("damaged"),
-    UNREACHABLE: Outcome("vanished"),
-    HANDED_BACK: Outcome("left"),
+    FAILED: AttemptOutcome("raised"),
+    FULL: AttemptOutcome("full"),
+    DAMAGED: AttemptOutcome("damaged"),
+    UNREACHABLE: AttemptOutcome("vanished"),
+    HANDED_BACK: AttemptOutcome("left"),
 }
 
 
@@ -62,7 +62,7 @@ class Handle(Protocol):
     def done(self) -> bool:
         """Return whether the attempt has ended and its slot is free."""
 
-    def result(self) -> Outcome:
+    def result(self) -> AttemptOutcome:
         """Return how the attempt ended; to be called after `done`."""
 
     def cancel(self) -> None:

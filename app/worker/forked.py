@@ -15,7 +15,7 @@ import threading
 from app.calculation import calculators
 from app.calculation.calculators import CalculatingProcess
 from app.calculation.process import WARM, calculated, fork_for_each, load
-from app.worker.engine import FAILED, Outcome, outcome
+from app.worker.engine import FAILED, AttemptOutcome, outcome
 from app.worker.execute import quiet, run
 
 _ATTEMPT = b"attempt\n"
@@ -138,7 +138,7 @@ class ForkedAttempt:
 
     def __init__(self, connection: socket.socket, payload: str, name: str) -> None:
         self._connection, self._payload = connection, payload
-        self._outcome = Outcome("vanished")
+        self._outcome = AttemptOutcome("vanished")
         self._thread = threading.Thread(target=self._read, name=f"attempt {name}", daemon=True)
         self._thread.start()
 
@@ -146,7 +146,7 @@ class ForkedAttempt:
         """Return whether the child has answered or ended."""
         return not self._thread.is_alive()
 
-    def result(self) -> Outcome:
+    def result(self) -> AttemptOutcome:
         """Return how the attempt ended; to be called after `done`. A killed child has vanished."""
         return self._outcome
 

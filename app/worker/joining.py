@@ -64,7 +64,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MachineWork:
     """The workers of one machine.
 
     Parameters
@@ -96,7 +96,7 @@ async def schedule(host: str, port: int, channel: Channel, listening: Callable[[
         await _stop_signal().wait()
 
 
-async def work(chosen: Work) -> None:
+async def work(chosen: MachineWork) -> None:
     """Run workers until a signal stops them; a scheduler that is away is tried again and again.
 
     Raises
@@ -125,7 +125,7 @@ def clear(scratch: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-async def _slot(chosen: Work, folders: Folders, security: Security, stop: asyncio.Event) -> None:
+async def _slot(chosen: MachineWork, folders: Folders, security: Security, stop: asyncio.Event) -> None:
     """Run one worker process under a nanny, which restarts it; start both again after the scheduler was away."""
     while not stop.is_set():
         try:
@@ -141,7 +141,7 @@ async def _slot(chosen: Work, folders: Folders, security: Security, stop: asynci
             await asyncio.wait_for(stop.wait(), _RETRY_SECONDS)
 
 
-async def _run(chosen: Work, folders: Folders, security: Security, stop: asyncio.Event) -> None:
+async def _run(chosen: MachineWork, folders: Folders, security: Security, stop: asyncio.Event) -> None:
     """Run a nanny with its worker until either ends, or until `stop` is set and the worker has left in order."""
     nanny = Nanny(
         chosen.scheduler,

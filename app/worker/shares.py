@@ -24,7 +24,7 @@ from app.sources.partitions import prepared
 from app.worker.engine import UNREACHABLE
 from app.worker.execute import Payload, SumFailed, word_of
 from solvers.data_access.data import Data, Work
-from solvers.data_access.partitioned import Part, Partitions, View, sum_of
+from solvers.data_access.partitioned import Part, Partitions, RecordsView, sum_of
 
 _PULSE_SECONDS = 0.25  # between two calls of `pulse` while sums are calculated
 _MOST_LOST_WORKERS = 8  # during sums of one run, before the run itself counts as lost
@@ -58,7 +58,9 @@ class Share:
 
     def __sizeof__(self) -> int:
         """Return the size of the records, although they are not sent, so that Dask moves the work and not the share."""
-        return 2**20 + sum(sum(a.nbytes for a in (*d.records[:2], d.y, d.scale)) for d in self._opened.values())
+        return 2**20 + sum(
+            sum(a.nbytes for a in (d.records.numbers, d.records.codes, d.y, d.scale)) for d in self._opened.values()
+        )
 
 
 def opened(payload: str, numbers: range) -> Share | str:
@@ -72,12 +74,12 @@ def opened(payload: str, numbers: range) -> Share | str:
     return share
 
 
-def summed(share: Share | str, view: View, work: Work, parts: Sequence[Part]) -> list[NDArray[Any]] | str:
+def summed(share: Share | str, view: RecordsView, work: Work, parts: Sequence[Part]) -> list[NDArray[Any]] | str:
     """Return the sum over each part, or the word for the failure."""
     if isinstance(share, str):
         return share
     try:
-        return [sum_of(share.data(number), view, work, places) for number, places in parts]
+        return [sum_of(share.data(number), view, work, slots) for number, slots in parts]
     except BaseException as error:
         return word_of(error)
 
@@ -114,7 +116,7 @@ class Shares:
         self._woken, self._lost_workers = threading.Event(), 0
 
     def sums(
-        self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
+        self, view: RecordsView, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
         """See `Partitions`; raise `SumFailed` if a share cannot be opened, or too many workers were lost."""
         mine = {i: list(own) for i, own in groupby(parts, lambda part: self._share_of[part[0]])}
@@ -153,7 +155,7 @@ class Shares:
             priority=_PRIORITY,
         )
 
-    def _ask(self, i: int, view: View, work: Work, parts: list[Part]) -> "Future[Any]":
+    def _ask(self, i: int, view: RecordsView, work: Work, parts: list[Part]) -> "Future[Any]":
         future = self._client.submit(summed, self._shares[i], view, work, parts, pure=False, priority=_PRIORITY)
         self._requests = [request for request in self._requests if not request.done()] + [future]
         future.add_done_callback(lambda _: self._woken.set())

@@ -12,14 +12,14 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from purse.errors import ProblemError
-from purse.frames import Frame
+from purse.frames import DataFrame
 from purse.wire.datasets import Dataset, DatasetSpec, Registered
 from purse.wire.files import PLAIN, Dialect
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 Spec = DatasetSpec | Mapping[str, Any]
-Source = str | Path | BinaryIO | Frame
+Source = str | Path | BinaryIO | DataFrame
 
 MEDIA_TYPES: Final = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 PAGE_SIZE: Final = 100

@@ -86,7 +86,7 @@ class Blocking:
             if response.is_error:
                 response.read()
                 _checked(call, response)
-            yield _Lines(response.iter_lines())
+            yield _AsyncLines(response.iter_lines())
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -218,12 +218,12 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class _AsyncLines:
     """An iterator of lines as an asynchronous one."""
 
     lines: Iterator[str]
 
-    def __aiter__(self) -> "_Lines":
+    def __aiter__(self) -> "_AsyncLines":
         return self
 
     async def __anext__(self) -> str:

@@ -52,7 +52,7 @@ from solvers.methods import Method
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
-from solvers.solve import Quote, Release, plan, release
+from solvers.solve import PlannedRun, Release, plan, release
 
 _VALIDATION: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
@@ -71,7 +71,7 @@ class _SignatureOfInit:
 
 
 @dataclass(eq=False, repr=False)
-class Private(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """The declaration, the planned and charged fit, and the margins of a private estimator."""
 
     __signature__ = _SignatureOfInit()
@@ -118,7 +118,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         privacy, accountant = self._privacy(n), self.accountant
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
         problem = Problem(loss, regularizer, **facts)
-        quote = plan(
+        planned = plan(
             self._requested_table() if self.inference else _method(self.method),
             problem,
             privacy,
@@ -127,13 +127,13 @@ class Private(BaseEstimator):  # type: ignore[misc]
             slope_limit=self.slope_limit,
         )
         if accountant is not None:
-            accountant.charge(quote.release, privacy, unit)
-        self.release_ = release(quote, dict(enumerate(codes_of(inputs_of_rows, of_rows, X))), targets(), named)
+            accountant.charge(planned.release, privacy, unit)
+        self.release_ = release(planned, dict(enumerate(codes_of(inputs_of_rows, of_rows, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
         self._inputs, self._terms = inputs_of_rows, terms
         self.coef_names_ = [name for feature in features for name in coefficient_terms(feature)]
         if self.inference:
-            return self._tabulated(quote, problem)
+            return self._tabulated(planned, problem)
         self._is_unsupported = _unsupported(features, self.release_)
         self._weights = self.release_.coefficients.reshape(-1, layout.d).copy()
         self._weights[:, :-1][:, self._is_unsupported] = 0.0
@@ -151,11 +151,11 @@ class Private(BaseEstimator):  # type: ignore[misc]
             largest_count=target.upper if self._is_count and isinstance(target, NumberColumn) else None
         )
 
-    def _tabulated(self, quote: Quote, problem: Problem) -> Floats:
+    def _tabulated(self, planned: PlannedRun, problem: Problem) -> Floats:
         """Set the regression table, and return its estimates as coefficients of encoded rows, (1, d)."""
-        features, target, run, is_count = self._columns, self._number_target(), quote.method, self._is_count
+        features, target, run, is_count = self._columns, self._number_target(), planned.method, self._is_count
         assert isinstance(run, RegressionTableRun)
-        stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
+        stds = Stds(problem, lambda query: planned.release.plan.query(query).noise_multiplier)
         solved = table(problem, run, self.release_.coefficients, stds, Units(**units(features, target, is_count)))
         fields = published(features, target, solved, run.level)
         heading = {"privacy": f"{loss(self.epsilon_, self.delta_)}, {problem.relation}"}

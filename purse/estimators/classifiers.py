@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from purse.estimators import declared
-from purse.estimators.base import Private, target
+from purse.estimators.base import PrivateEstimator, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
 from purse.estimators.values import plain
@@ -21,7 +21,7 @@ from solvers.losses import HuberHinge, Logistic, Loss, Softmax
 
 
 @dataclass(eq=False, repr=False)
-class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
+class _Classifier(ClassifierMixin, PrivateEstimator, ABC):  # type: ignore[misc]
     """The common part of private classifiers."""
 
     _: KW_ONLY

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import RegressorMixin
 
 from purse.estimators import declared
-from purse.estimators.base import Private, target
+from purse.estimators.base import PrivateEstimator, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
 from purse.prediction import predicted_numbers
@@ -16,7 +16,7 @@ from solvers.losses import Loss, Quantile, Squared
 
 
 @dataclass(eq=False, repr=False)
-class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
+class _Regressor(RegressorMixin, PrivateEstimator, ABC):  # type: ignore[misc]
     """The common part of private regressors."""
 
     _: KW_ONLY

@@ -212,8 +212,10 @@ def listed_order(holdouts: Sequence[tuple[str, str | None]]) -> list[int]:
     ----------
     holdouts : the id of each dataset, and for a holdout set the id of the dataset to which it belongs
     """
-    places = {dataset: place for place, (dataset, _) in enumerate(holdouts)}
-    return sorted(range(len(holdouts)), key=lambda at: (places.get(holdouts[at][1] or "", at), bool(holdouts[at][1])))
+    positions = {dataset: position for position, (dataset, _) in enumerate(holdouts)}
+    return sorted(
+        range(len(holdouts)), key=lambda at: (positions.get(holdouts[at][1] or "", at), bool(holdouts[at][1]))
+    )
 
 
 def _with_marked_bounds(column: Any, dialect: object) -> Any:

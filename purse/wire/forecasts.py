@@ -118,7 +118,8 @@ def reaching(score: float, at: Sequence[ExpectedScore]) -> float | None:
     at : scores in increasing order of epsilon
     """
     medians = [each.score.median for each in at]
-    highest, lowest = accumulate(medians, max), [*accumulate(reversed(medians), min)]
+    highest = accumulate(medians, max)
+    lowest = [*accumulate(reversed(medians), min)]
     curve = [(high + low) / 2 for high, low in zip(highest, reversed(lowest), strict=True)]
     k = next((index for index, value in enumerate(curve) if value >= score), None)
     if k is None:

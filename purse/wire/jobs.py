@@ -47,7 +47,7 @@ class QueryPrice(Wire):
     """Noise std of each coordinate of an answer at its largest per-record bound. 0 for a choice."""
 
 
-class Forecast(Wire):
+class ExpectedRun(Wire):
     """Expectations of the run: a theoretical bound for the worst data, and a time. Not a guarantee."""
 
     excess_risk: float | None
@@ -145,7 +145,7 @@ class Quote(Wire):
     """Expected widths of the regression table. Only with `inference`."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
-    forecast: Forecast | None = None
+    forecast: ExpectedRun | None = None
     """The forecast. Null for a job of an earlier version."""
     rows: int | None
     """Public number of rows. Null if persons are protected."""

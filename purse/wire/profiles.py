@@ -69,8 +69,8 @@ class ColumnProfile(Wire):
         """The name, mean, standard deviation, median and two outer quantiles of a number."""
         date = None if isinstance(self.column, CategoryColumn) else self.column.date
         quantiles = {quantile.share: quantile.at for quantile in self.quantiles or ()}
-        places = (self.mean, quantiles.get(0.5), quantiles.get(0.05), quantiles.get(0.95))
-        mean, *estimates = (estimate_of(place, date) for place in places)
+        measures = (self.mean, quantiles.get(0.5), quantiles.get(0.05), quantiles.get(0.95))
+        mean, *estimates = (estimate_of(measure, date) for measure in measures)
         return (self.column.name, mean, estimate_of(self.std), *estimates)
 
 

@@ -21,7 +21,7 @@ class PublicSample(Wire):
 
     rows: int
     """Number of rows."""
-    published: Annotated[Name, Field(description="Place of their publication, as stated by the steward.")]
+    published: Annotated[Name, Field(description="Source of the rows, such as a URL, as stated by the steward.")]
     attached_by: Annotated[Name, Field(description="The steward who declared them public.")]
     attached_at: Timestamp
 

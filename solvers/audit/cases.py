@@ -30,7 +30,7 @@ from solvers.preparation import AskedPreparation, ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
-from solvers.solve import plan as quoted
+from solvers.solve import plan as planned_run
 from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles, Table1
 
 Attempt = Callable[[Plan, int, Callable[[int], Noise]], tuple[Scores, Scores]]
@@ -324,17 +324,17 @@ def audit(
 
 def attacked(case: Case, privacy: Privacy, relation: Relation = REPLACE_ONE) -> tuple[Plan, Attempt]:
     """Return the plan of a case for a guarantee, and the attack on runs of this plan or of a mutant's."""
-    quote = quoted(case.method, replace(case.problem, relation=relation), privacy, preparation=case.preparation)
+    planned = planned_run(case.method, replace(case.problem, relation=relation), privacy, preparation=case.preparation)
     attack = Attack(
-        quote.method,
-        quote.problem,
+        planned.method,
+        planned.problem,
         case.pair(relation),
         statistic=case.statistic,
         position=case.position,
-        preparation=quote.preparation,
+        preparation=planned.preparation,
         other_rows=case.other_rows,
     )
-    return quote.release.plan, lambda plan, runs, noise: attack.scores(plan, runs * case.effort, noise)
+    return planned.release.plan, lambda plan, runs, noise: attack.scores(plan, runs * case.effort, noise)
 
 
 def _exactly(case: ExactCase, relation: Relation) -> Finding:

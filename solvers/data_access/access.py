@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Parallel, Resampled
 from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import draws
 from accounting.plan import PlannedQuery
@@ -126,25 +125,25 @@ class DataAccess(AbstractOracle):
         """Return `value` with the noise of the planned mechanism.
 
         A neighbor may move the value by 2 `bound` at most (under zero_out by `bound`) in the mechanism's norm: l2
-        (Gaussian), l1 (Laplace), or each score (exponential, which returns an index). If the mechanism is `Parallel`,
-        the records read since the last release must come after those of the query's earlier parts. If it is
-        `Resampled`, the rows must be drawn ones.
+        (Gaussian), l1 (Laplace), or each score (exponential, which returns an index). The mechanism's `source` states
+        which records the value must come from: all of them, drawn ones, or those of a part. For a part, the records
+        read since the last release must come after those of the query's earlier parts.
 
         Raises
         ------
         OutOfPlan
-            if the plan does not hold this answer, its mechanism samples records or hides steps, a part of a parallel
-            use would read a record again, or the mechanism is for other rows
+            if the plan does not hold this answer, its mechanism has no source, a part of a parallel use would read a
+            record again, or the mechanism is for other rows
         """
-        if self.planned(query).mechanism.hides:
+        mechanism = self.planned(query).mechanism
+        source = mechanism.source
+        if source is None:
             raise OutOfPlan(f"query {query!r} is planned with another mechanism than this answer uses")
         planned = self._meter.take(query, AbstractMechanism)
-        mechanism = planned.mechanism
         is_fit = mechanism.fits(self._problem.n, self._problem.unit)
-        if not is_fit or isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
+        if not is_fit or source.is_drawn != self._drawn or (self._drawn and planned.count != 1):
             raise OutOfPlan(f"query {query!r} is planned for other rows: drawn rows, or the rows of the data")
-        within = mechanism.each if isinstance(mechanism, Resampled) else mechanism
-        if isinstance(within, Parallel):
+        if source.is_part:
             begin = self._spent.get(query, 0)
             if planned.count != 1 or self._read is None or self._read.start < begin:
                 raise OutOfPlan(f"the parts of query {query!r} must read disjoint records, in increasing order")

@@ -87,7 +87,7 @@ class Products(Work):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores(Work):
+class PredictionCounts(Work):
     """The number of records in each cell of target and prediction of a public model: (cells,).
 
     The cells are those of `count_bounds.scored`. A cell depends on one record and on public numbers only. All records

@@ -11,7 +11,7 @@ from accounting.mechanisms import Gaussian
 from solvers import count_bounds, moment_bounds
 from solvers.bounds import UNIT
 from solvers.columns import Columns
-from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
+from solvers.data_access.count_sums import Cells, Histograms, PredictionCounts, Products
 from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center
 from solvers.data_access.group_sums import GroupCounts, GroupMoments
@@ -110,7 +110,7 @@ class CountingOracle(AbstractWithMoments):
         return self._meter.answer(planned, mean, bound) / self.moments.share
 
     def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
-        """Return counts of records in each cell of target and prediction + noise; see `count_sums.Scores`.
+        """Return counts of records in each cell of target and prediction + noise; see `count_sums.PredictionCounts`.
 
         A record is in one cell. Replacing it moves the counts by sqrt(2), and removing it by 1. A person's row counts
         1/k.
@@ -121,7 +121,7 @@ class CountingOracle(AbstractWithMoments):
             raise Unsuitable(
                 f"bins must lie in [1, {MOST_BINS}] and make at most {MOST_CELLS} cells, and clip lie in (0, 2]"
             )
-        work = Scores(weights.reshape(-1, self._problem.d).copy(), bins, clip)
+        work = PredictionCounts(weights.reshape(-1, self._problem.d).copy(), bins, clip)
         return self._counted(query, work, count_bounds.cells(self._problem.relation))
 
     def _counted(self, query: str, work: Work, moved: float) -> Vector:

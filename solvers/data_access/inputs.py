@@ -159,7 +159,8 @@ def _sparse(X: Any, problem: Problem) -> Sparse:
         rows.has_sorted_indices = False
         rows.sum_duplicates()
         values = _numbers(rows.data, _ACCEPTED)
-    ends, coordinates = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+    ends = rows.indptr.astype(np.int64)
+    coordinates = rows.indices.astype(np.int64)
     no_codes = np.empty((problem.n, 0), np.uint8)
     sparse = Sparse(ends, coordinates, values, no_codes, tuple(range(problem.d)))
     sparse.check(problem.n, problem.d)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import UnionType
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation
@@ -48,12 +47,13 @@ class Meter:
     def horizon(self, query: str) -> int:
         """Return how many answers the query allows: the planned number, or a random one drawn once for this run."""
         planned = self.plan.query(query)
-        if not isinstance(planned.mechanism, RandomIterate):
-            return planned.answers
-        if planned.count != 1:
-            raise OutOfPlan(f"query {query!r}: count must be 1 for a random iterate")
         if query not in self._horizons:
-            self._horizons[query] = planned.mechanism.horizon(self.noise)
+            horizon = planned.mechanism.horizon(self.noise)
+            if horizon is None:
+                return planned.answers
+            if planned.count != 1:
+                raise OutOfPlan(f"query {query!r}: count must be 1 if the number of answers is random")
+            self._horizons[query] = horizon
         return self._horizons[query]
 
     def take(self, query: str, mechanism: type | UnionType, count: int = 1) -> PlannedQuery:

@@ -30,7 +30,7 @@ class MeanRow(Work):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread(Work):
+class SpreadSum(Work):
     """The sum of min(||y||^2, limit), with y the numbers of x - m."""
 
     reads: ClassVar[Reads] = "numbers"
@@ -86,7 +86,7 @@ class Targets(Work):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Residuals(Work):
+class ResidualSum(Work):
     """The sum of min(|<z, w> - y|, limit), with z a row in a checked frame."""
 
     reads: ClassVar[Reads] = "numbers"

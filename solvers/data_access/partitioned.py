@@ -30,7 +30,7 @@ Part = tuple[int, Slots]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class RecordsView:
     """The problem and, for prepared records, the frame of the records that a work reads.
 
     Parameters
@@ -58,12 +58,12 @@ class Partitions(Protocol):
     """The holder of all partitions, in this process or elsewhere."""
 
     def sums(
-        self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
+        self, view: RecordsView, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
         """Yield `sum_of` for each of the parts in order; the pulse is called now and then, and may raise."""
 
 
-def sum_of(data: Data, view: View, work: Work, slots: Slots) -> NDArray[Any]:
+def sum_of(data: Data, view: RecordsView, work: Work, slots: Slots) -> NDArray[Any]:
     """Return the sum over some slots of a partition."""
     (total,) = view.of(data).group_sums(work, slots)
     return total
@@ -75,7 +75,7 @@ class Partitioned:
 
     Parameters
     ----------
-    problem, frame : see `View`
+    problem, frame : see `RecordsView`
     partitions : the holder of the partitions, which computes sums
     """
 
@@ -91,7 +91,7 @@ class Partitioned:
         """Return the sum over some slots, or over all; see `Data.total`."""
         chosen = slice(0, self.problem.slots) if slots is None else slots
         parts = [(group, _within(group, own)) for group, own in pieces(chosen, GROUP)]
-        return added(self.partitions.sums(View(self.problem, self.frame), work, parts, pulse))
+        return added(self.partitions.sums(RecordsView(self.problem, self.frame), work, parts, pulse))
 
     def within(self, frame: Frame, row_norm: float) -> "Partitioned":
         """Return the records in a frame; see `frames.framed`."""
@@ -124,7 +124,7 @@ class LocalPartitions:
     partitions: Sequence[Data]
 
     def sums(
-        self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
+        self, view: RecordsView, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
         """Yield the sum of each part; see `Partitions`."""
         for number, slots in parts:

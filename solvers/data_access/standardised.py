@@ -17,7 +17,7 @@ from solvers.bounds import UNIT
 from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center, checked
 from solvers.data_access.meter import AbstractOracle
-from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets, columns_of
+from solvers.data_access.moment_sums import Limited, MeanRow, ResidualSum, SpreadSum, Squares, Targets, columns_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Vector
@@ -77,7 +77,7 @@ class StandardisedOracle(AbstractOracle):
         check_center(center, self._problem)
         planned = self._meter.take(query, Gaussian)
         limit = float(self._farthest(center).sum())
-        return float(self._mean(planned, Spread(center, limit), limit / self._factor, limit)[0])
+        return float(self._mean(planned, SpreadSum(center, limit), limit / self._factor, limit)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """Return the mean of y o y + noise, (p,), with y the numbers of x - m.
@@ -113,7 +113,7 @@ class StandardisedOracle(AbstractOracle):
         own = self._own(frame, limit)
         points = self._points(w)
         planned = self._meter.take(query, Gaussian)
-        return float(self._mean(planned, Residuals(own, points[0], limit), limit / self._factor, limit)[0])
+        return float(self._mean(planned, ResidualSum(own, points[0], limit), limit / self._factor, limit)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float, smoothing: float = 0.0) -> Vector:
         """Return (1/n) sum_i t_i z_i + noise, flat, with z_i in the frame and |t_i| <= limit / ||z_i||.

@@ -16,7 +16,7 @@ from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.data import Work
 from solvers.data_access.packing import packing, unpacked
-from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, Scores, SquaredScores
+from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, SquaredScores, WeightedScores
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
@@ -97,7 +97,7 @@ class WeightedOracle(AbstractWithMoments):
         bound = moment_bounds.of_means(self._problem, moved, longest)
         return self._meter.answer(planned, np.atleast_1d(self._data.total(work)) / self._problem.slots, bound)
 
-    def _scores(self, w: Vector, frame: FullFrame, weights: AnyWeights) -> Scores:
+    def _scores(self, w: Vector, frame: FullFrame, weights: AnyWeights) -> WeightedScores:
         """Return the scores of a request that is in range, with private copies of its arguments."""
         if type(weights) not in get_args(AnyWeights):
             raise Unsuitable("weights must be those of solvers.weighting, whose bounds are proven")
@@ -105,7 +105,7 @@ class WeightedOracle(AbstractWithMoments):
         for limit in (own.row_limit, own.gradient_bound, own.curvature_bound):
             _check_limits(limit)
         checked = self._checked(frame)
-        return Scores(checked, _checked_point(w, checked), own, self._keeps(checked))
+        return WeightedScores(checked, _checked_point(w, checked), own, self._keeps(checked))
 
     def _keeps(self, frame: FullFrame) -> bool:
         """Return whether the coordinates of all rows are kept between sums; every partition keeps its own."""

@@ -79,7 +79,7 @@ class Distances(InFrame):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores(InFrame):
+class WeightedScores(InFrame):
     """The sum of omega t u at w, (coordinates,)."""
 
     frame: FullFrame
@@ -126,7 +126,7 @@ class SquaredScores(Work):
 
     reads: ClassVar[Reads] = "rows"
 
-    scores: Scores
+    scores: WeightedScores
 
     def prepare(self, data: Data) -> None:
         """Prepare the scores."""
@@ -147,7 +147,8 @@ def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, Vector, NDA
     cached: tuple[FullFrame, Matrix, Vector, NDArray[np.bool_]] | None = data.cache.get("coordinates")
     if cached is None or not cached[0].equals(frame):
         u = np.empty((slots, frame.size), order="F")
-        lengths, has_weight = np.empty(slots), np.empty(slots, dtype=np.bool_)
+        lengths = np.empty(slots)
+        has_weight = np.empty(slots, dtype=np.bool_)
         for rows in slices(slots, data.problem.d):
             u[rows], has_weight[rows] = coordinates(data, rows, frame)
             lengths[rows] = _lengths(u[rows])

@@ -25,7 +25,7 @@ _CURVATURE_GAIN = 0.2 / 0.15  # a curvature's share may rise from 0.15 to 0.2 fo
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TableBudget:
     """The public numbers that decide everything before the first answer.
 
     Parameters
@@ -44,10 +44,10 @@ class Budget:
     family: Family
 
     @staticmethod
-    def of(problem: Problem, mu: float, family: Family) -> "Budget":
+    def of(problem: Problem, mu: float, family: Family) -> "TableBudget":
         """Return the budget of a problem; mu is that of the guarantee."""
         gain = 1.0 if problem.relation == REPLACE_ONE else _ZERO_OUT_GAIN
-        return Budget(problem.n, parameters_of(problem), problem.unit.slots, gain * mu, family)
+        return TableBudget(problem.n, parameters_of(problem), problem.unit.slots, gain * mu, family)
 
     @property
     def signal(self) -> float:

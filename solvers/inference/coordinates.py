@@ -105,7 +105,8 @@ def levels_with_weight(problem: Problem, moments: Moments, share: float, stds: S
     minimum = _LEAST_ROWS * problem.unit.slots / curvature_mu / (1.0 if relation == REPLACE_ONE else math.sqrt(2))
     rows = problem.slots * share
     means_std = stds.of_vector("means", moment_bounds.means(columns, relation, problem.unit)) / share
-    center, has_weight = np.array(moments.center), np.ones(problem.d - 1, dtype=np.bool_)
+    center = np.array(moments.center)
+    has_weight = np.ones(problem.d - 1, dtype=np.bool_)
     for start, width in zip(columns.starts.tolist(), columns.widths, strict=True):
         if width > 1:
             own = center[start : start + width]
@@ -120,7 +121,8 @@ def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_
 
     A category with k' levels has k' - 1 coordinates, the contrasts of its levels. No level is special.
     """
-    columns, center = columns_of(problem), np.array(moments.center)
+    columns = columns_of(problem)
+    center = np.array(moments.center)
     variances = moments.floored(_FLOOR_STDS)
     levels = [np.flatnonzero(has_weight[s : s + w]) + s for s, w in zip(columns.starts, columns.widths, strict=True)]
     size = 1 + sum(max(len(own) - 1, w == 1) for own, w in zip(levels, columns.widths, strict=True))

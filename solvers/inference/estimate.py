@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from solvers.inference.answers import Answers, coordinates_of
-from solvers.inference.budget import Budget, step_name
+from solvers.inference.budget import TableBudget, step_name
 from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
 from solvers.inference.families import STEPS, FitFacts
 from solvers.inference.path import NODE_WEIGHTS, NODES, predicted_curvature
@@ -37,7 +37,7 @@ MOSTLY_UNRESOLVED = "the privacy noise hides most coefficients of this table, so
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """An estimated contrast: its estimate, standard error in two parts, degrees of freedom, interval and p-value.
 
     Parameters
@@ -57,10 +57,10 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class TableEstimate:
     """The estimate theta in the coordinates of a table, with its variance.
 
-    Contrasts are rows over the coded columns and the intercept: (d,) with the intercept last. Use `Estimate.of`.
+    Contrasts are rows over the coded columns and the intercept: (d,) with the intercept last. Use `TableEstimate.of`.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Estimate:
     refusal: str | None
 
     @staticmethod
-    def of(problem: Problem, budget: Budget, answers: Answers, stds: Stds) -> "Estimate":
+    def of(problem: Problem, budget: TableBudget, answers: Answers, stds: Stds) -> "TableEstimate":
         """Return the estimate from the answers of a run.
 
         Parameters
@@ -131,7 +131,7 @@ class Estimate:
         change = wide_inverse @ answers.curvature @ (answers.point - theta)
         n, squared_scores_std = problem.n, stds.of_matrix("squared_scores", weights.gradient_bound**2)
         trace_std = squared_scores_std * math.sqrt(coordinates.size)
-        return Estimate(
+        return TableEstimate(
             problem=problem,
             coordinates=coordinates,
             weights=weights,
@@ -190,7 +190,7 @@ class Estimate:
         wide, change = rows @ self.wide_inverse, rows @ self.remainder
         return np.asarray(wide @ (self.sampling + self.noise) @ wide.T + np.outer(change, change))
 
-    def line(self, contrast: Vector, level: float, origin: float = 0.0) -> Line:
+    def line(self, contrast: Vector, level: float, origin: float = 0.0) -> TableLine:
         """Return the line of one contrast; it is meaningful only if `is_given` and there is no `refusal`.
 
         Parameters
@@ -204,11 +204,12 @@ class Estimate:
         sampling = min(float(wide @ self.sampling @ wide), variance)
         unsure = self.squared_scores_std * float(narrow @ narrow) / self.problem.n
         degrees = max(2 * (variance / max(unsure, 1e-300)) ** 2, 1.0)
-        estimate, error = origin + float(row @ self.theta), math.sqrt(variance)
+        estimate = origin + float(row @ self.theta)
+        error = math.sqrt(variance)
         half = float(special.stdtrit(degrees, (1 + level) / 2)) * error
         p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
         parts = math.sqrt(sampling), math.sqrt(variance - sampling)
-        return Line(estimate, error, *parts, degrees, estimate - half, estimate + half, p_value)
+        return TableLine(estimate, error, *parts, degrees, estimate - half, estimate + half, p_value)
 
     def joint_p_value(self, contrasts: Matrix) -> float:
         """Return the p-value of the hypothesis that all contrasts are 0, by an F test."""
@@ -283,7 +284,8 @@ def _gaussian_remainder(coordinates: Coordinates, weights: AnyWeights, start: Ve
     changes = float(coordinates.mean @ change) + mixed * first + across * second
     bend = weights.mean(margins + changes) - weights.mean(margins) - weights.curvature(margins) * changes
     values = node_weights * weights.weights(margins, np.ones_like(margins)) * bend
-    by_first, by_second = float((values * first).sum()), float((values * second).sum())
+    by_first = float((values * first).sum())
+    by_second = float((values * second).sum())
     slopes = np.array((by_first / along, 0.0))
     if across > 1e-6:
         slopes = np.linalg.solve(np.array([[along, mixed], [0.0, across]]), np.array((by_first, by_second)))

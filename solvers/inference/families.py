@@ -343,4 +343,5 @@ class PoissonFamily(Family):
         return FEW_COUNTS if is_hidden or total < _LEAST_EVENTS_PER_PARAMETER * facts.parameters else None
 
 
-LOGISTIC, LINEAR = LogisticFamily(), LinearFamily()
+LOGISTIC = LogisticFamily()
+LINEAR = LinearFamily()

@@ -24,7 +24,7 @@ _LEAST_MEAN = 1e-12  # of curvatures, which are 0 at margins that rare noise mak
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class TablePath:
     """Steps in the coordinates of a table.
 
     Parameters

@@ -12,7 +12,7 @@ from solvers import moment_bounds
 from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.inference.answers import Answers, answers_size, coordinates_of
-from solvers.inference.budget import MOST_PARAMETERS, Budget, parameters_of, step_name
+from solvers.inference.budget import MOST_PARAMETERS, TableBudget, parameters_of, step_name
 from solvers.inference.coordinates import (
     SQUARED_ROW_LIMIT,
     Coordinates,
@@ -21,7 +21,7 @@ from solvers.inference.coordinates import (
     levels_with_weight,
 )
 from solvers.inference.families import LARGEST_SQUARED_ROW, LATE_STEP, LINEAR, LOGISTIC, STEPS, Family, PoissonFamily
-from solvers.inference.path import Path
+from solvers.inference.path import TablePath
 from solvers.inference.target import (
     LARGEST_RESIDUAL,
     Target,
@@ -105,9 +105,9 @@ class RegressionTableRun(WeightedRun):
             return PoissonFamily(self.largest_count)
         return LOGISTIC if isinstance(problem.loss, Logistic) else LINEAR
 
-    def budget(self, problem: Problem) -> Budget:
+    def budget(self, problem: Problem) -> TableBudget:
         """Return the public numbers that decide everything before the first answer."""
-        return Budget.of(problem, self.mu, self.family(problem))
+        return TableBudget.of(problem, self.mu, self.family(problem))
 
     def check(self, problem: Problem, privacy: Privacy) -> None:
         """Raise `Unsuitable` if the problem does not suit a table, or the budget resolves nothing."""
@@ -207,11 +207,14 @@ class RegressionTableRun(WeightedRun):
         gradient = oracle.gradient("gradient", point, coordinates.frame, weights)
         return Answers(share, moments, target, second, point, curvature, squared, gradient).flat(problem)
 
-    def _path(self, oracle: Weighted, coordinates: Coordinates, stds: Stds, budget: Budget) -> tuple[Target, Vector]:
+    def _path(
+        self, oracle: Weighted, coordinates: Coordinates, stds: Stds, budget: TableBudget
+    ) -> tuple[Target, Vector]:
         """Return the released numbers about the target, and the end of the path."""
         family, share = budget.family, oracle.moments.share
         target = _target(oracle, stds, family)
-        w, path = coordinates.constant(family.start(target)), Path(coordinates, family.longest_step)
+        w = coordinates.constant(family.start(target))
+        path = TablePath(coordinates, family.longest_step)
         for index in range(len(STEPS)):
             if family.releases_scales and index == LATE_STEP:
                 largest = counted_residual(target)

@@ -12,8 +12,8 @@ from solvers.inference.estimate import (
     MOSTLY_UNRESOLVED,
     NOISE_HIDES,
     NOT_SETTLED,
-    Estimate,
-    Line,
+    TableEstimate,
+    TableLine,
 )
 from solvers.inference.regression_table import RegressionTableRun
 from solvers.preparation.moments import columns_of
@@ -39,7 +39,7 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contrast:
+class TableContrast:
     """A coefficient of a table.
 
     Parameters
@@ -62,7 +62,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableRow:
+class SolvedRow:
     """A row of a table: its contrast, and its line or the reason why there is none.
 
     Parameters
@@ -70,14 +70,14 @@ class TableRow:
     per_std : estimate for one released standard deviation of a number column; None otherwise
     """
 
-    contrast: Contrast
-    line: Line | None
+    contrast: TableContrast
+    line: TableLine | None
     reason: str | None
     per_std: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class SolvedTable:
     """A regression table.
 
     Parameters
@@ -91,15 +91,15 @@ class Table:
         no row has a line, or if the noise hides the sampling error
     """
 
-    estimate: Estimate
+    estimate: TableEstimate
     answers: Answers
-    rows: tuple[TableRow, ...]
+    rows: tuple[SolvedRow, ...]
     covariance: Matrix
     joint_p_values: dict[int, float | None]
     effective_rows: float | None
 
 
-def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, units: Units) -> Table:
+def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, units: Units) -> SolvedTable:
     """Return the table of a run from its answers.
 
     Parameters
@@ -108,7 +108,7 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
     stds : noise stds of its plan
     """
     answers = unpacked(problem, flat, stds)
-    estimate = Estimate.of(problem, run.budget(problem), answers, stds)
+    estimate = TableEstimate.of(problem, run.budget(problem), answers, stds)
     contrasts = _contrasts(problem, run.references, estimate, answers, units)
     is_possible = np.array([contrast.reason is None for contrast in contrasts])
     weights_of_contrasts = np.array([contrast.weights for contrast in contrasts])
@@ -127,11 +127,11 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
         if line is not None and contrast.kind == "number":
             (position,) = np.flatnonzero(contrast.weights)
             per_std = float(units.target_unit * estimate.coefficients[position] * deviations[position])
-        rows.append(TableRow(contrast, line, reason, per_std))
+        rows.append(SolvedRow(contrast, line, reason, per_std))
     chosen = np.array([row.contrast.weights for row in rows if row.line is not None]).reshape(-1, problem.d)
     lines = [row.line for row in rows if row.line is not None and estimate.is_sampling_known]
     effective = [problem.n * (line.sampling_error / line.std_error) ** 2 for line in lines]
-    return Table(
+    return SolvedTable(
         estimate,
         answers,
         tuple(rows),
@@ -142,8 +142,8 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
 
 
 def _contrasts(
-    problem: Problem, references: tuple[int, ...], estimate: Estimate, answers: Answers, units: Units
-) -> list[Contrast]:
+    problem: Problem, references: tuple[int, ...], estimate: TableEstimate, answers: Answers, units: Units
+) -> list[TableContrast]:
     """Return the contrast of each coefficient, the intercept last.
 
     A reference level that is left out is replaced by the level with the largest released share.
@@ -157,7 +157,7 @@ def _contrasts(
             weights = np.zeros(problem.d)
             weights[start] = units.target_unit / units.units[numbers]
             intercept[start] = -units.origins[numbers] / units.units[numbers]
-            contrasts.append(Contrast("number", feature, None, None, weights))
+            contrasts.append(TableContrast("number", feature, None, None, weights))
             numbers += 1
             continue
         own = has_weight[start : start + width]
@@ -170,13 +170,13 @@ def _contrasts(
                 weights = np.zeros(problem.d)
                 weights[start + level], weights[start + reference] = units.target_unit, -units.target_unit
                 reason = None if own[level] else FEW_ROWS
-                contrasts.append(Contrast("level", feature, level, reference, weights, reason=reason))
+                contrasts.append(TableContrast("level", feature, level, reference, weights, reason=reason))
         blocks += 1
-    contrasts.append(Contrast("intercept", -1, None, None, units.target_unit * intercept, units.target_origin))
+    contrasts.append(TableContrast("intercept", -1, None, None, units.target_unit * intercept, units.target_origin))
     return contrasts
 
 
-def _joint_p_values(problem: Problem, rows: list[TableRow], estimate: Estimate) -> dict[int, float | None]:
+def _joint_p_values(problem: Problem, rows: list[SolvedRow], estimate: TableEstimate) -> dict[int, float | None]:
     """Return the p-value of each category; None unless all its levels with enough rows have a line."""
     p_values: dict[int, float | None] = {}
     for feature, width in enumerate(columns_of(problem).widths):

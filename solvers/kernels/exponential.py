@@ -19,7 +19,8 @@ from solvers.kernels.build import called
 
 _LARGEST_EXPONENT = 300.0
 _LOG2_E = 1.0 / math.log(2.0)
-_LOG_2, _LOG_2_CORRECTION = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
+_LOG_2 = float.fromhex("0x1.62e42fee00000p-1")
+_LOG_2_CORRECTION = float.fromhex("0x1.a39ef35793c76p-33")
 _ROUNDING_SHIFT = 1.5 * 2.0**52 + 1023.0  # t + this is rounded to a whole number with k + 1023 in its last bits
 
 

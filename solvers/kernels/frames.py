@@ -36,7 +36,8 @@ def inverse_norms(records: Records) -> Vector:
     Only terms of one sign are added, so nothing cancels. Each category adds one entry of a table.
     """
     categories, index, constant = records.categories, records.entry_index, records.intercept
-    squares, center = np.zeros(records.size), np.zeros(records.size)
+    squares = np.zeros(records.size)
+    center = np.zeros(records.size)
     for j in range(records.shrink.shape[0]):
         squares[records.positions[j]] = records.shrink[j] * records.shrink[j]
         center[records.positions[j]] = records.center[j]

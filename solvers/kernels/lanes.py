@@ -41,15 +41,19 @@ def dot(X: Vector, i: int, w: Vector) -> float:
 def dots(m: Vector, k: int, X: Vector, rows: Indices, first: int, w: Vector, later: int) -> None:
     """Set m_(k + l) = <x_i, w> for i = rows_(first + l), l < 8, and prefetch the rows rows_later and the next three."""
     d = X.shape[1]
-    own, ahead, whole = _eight_starts(rows, first, d), _four_starts(rows, later, d), d - d % LANES
+    own = _eight_starts(rows, first, d)
+    ahead = _four_starts(rows, later, d)
+    whole = d - d % LANES
     sums = (zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros())
     for j in range(0, whole, LANES):
         sums = _with_products(sums, X, own, j, load(w, j, LANES), LANES)
         _prefetch_four(X, ahead, j)
     sums = _with_products(sums, X, own, whole, load(w, whole, d - whole), d - whole)
     _prefetch_four(X, ahead, whole)
-    first_two, next_two = fold(sums[0], sums[1], 4), fold(sums[2], sums[3], 4)
-    third_two, last_two = fold(sums[4], sums[5], 4), fold(sums[6], sums[7], 4)
+    first_two = fold(sums[0], sums[1], 4)
+    next_two = fold(sums[2], sums[3], 4)
+    third_two = fold(sums[4], sums[5], 4)
+    last_two = fold(sums[6], sums[7], 4)
     store(m, k, fold(fold(first_two, next_two, 2), fold(third_two, last_two, 2), 1))
 
 
@@ -61,7 +65,9 @@ def add(total: Vector, s: Vector, k: int, X: Vector, rows: Indices, first: int, 
     at least d + 8 numbers, and s is finite.
     """
     d = X.shape[1]
-    own, ahead, whole = _eight_starts(rows, first, d), _four_starts(rows, later, d), d - d % LANES
+    own = _eight_starts(rows, first, d)
+    ahead = _four_starts(rows, later, d)
+    whole = d - d % LANES
     factors = (
         broadcast(s[k]), broadcast(s[k + 1]), broadcast(s[k + 2]), broadcast(s[k + 3]),
         broadcast(s[k + 4]), broadcast(s[k + 5]), broadcast(s[k + 6]), broadcast(s[k + 7]),

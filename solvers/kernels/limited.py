@@ -101,8 +101,12 @@ def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, s
     for k in range(outputs):
         V[k] = to_storage_order(records, W[k])
     p = np.empty((outputs, TOGETHER))
-    highest, lowest, mass, square = np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
-    allowed, factor = np.empty(TOGETHER), np.empty(TOGETHER)
+    highest = np.empty(TOGETHER)
+    lowest = np.empty(TOGETHER)
+    mass = np.empty(TOGETHER)
+    square = np.empty(TOGETHER)
+    allowed = np.empty(TOGETHER)
+    factor = np.empty(TOGETHER)
     rows = np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
@@ -146,7 +150,8 @@ def residual_sum(records: Records, y: Vector, scale: Vector, w: Vector, cap: flo
     """Return the sum over start <= i < stop with scale_i > 0 of min(|<z_i, w> - y_i|, cap)."""
     v = to_storage_order(records, w)
     total = 0.0
-    m, row = np.empty(1), np.empty(1, np.int64)
+    m = np.empty(1)
+    row = np.empty(1, np.int64)
     for i in range(start, stop):
         row[0] = i
         margins(m, records, row, 0, 1, v)

@@ -61,7 +61,8 @@ def paired(categories: Indices) -> int:
 def _dense_margins(m: Vector, records: Records, rows: Indices, first: int, count: int, v: Vector) -> None:
     """Set m_k to the margin without the entries of sparse rows. Unsigned indices do not wrap around."""
     codes, categories = records.codes, records.categories
-    short, long = singles(records.numbers), doubles(records.numbers)
+    short = singles(records.numbers)
+    long = doubles(records.numbers)
     eights = count - count % 8
     for k in range(0, eights if records.is_single else 0, 8):
         dots(m, k, short, rows, first + k, v, min(first + k + AHEAD, rows.shape[0] - 4))
@@ -71,13 +72,17 @@ def _dense_margins(m: Vector, records: Records, rows: Indices, first: int, count
         m[k] = dot(short, rows[first + k], v) if records.is_single else dot(long, rows[first + k], v)
     pairs = paired(categories)
     for j in range(0, pairs, 2):  # two categories at once, so that a record's index and margin are read once
-        a, b = np.uint64(categories[j, FIRST_BYTE]), np.uint64(categories[j + 1, FIRST_BYTE])
-        start_a, start_b = np.uint64(categories[j, START]), np.uint64(categories[j + 1, START])
+        a = np.uint64(categories[j, FIRST_BYTE])
+        b = np.uint64(categories[j + 1, FIRST_BYTE])
+        start_a = np.uint64(categories[j, START])
+        start_b = np.uint64(categories[j + 1, START])
         for k in range(count):
             i = np.uint64(rows[np.uint64(first + k)])
             m[k] = m[k] + v[start_a + np.uint64(codes[i, a])] + v[start_b + np.uint64(codes[i, b])]
     for j in range(pairs, categories.shape[0]):
-        byte, size, start = np.uint64(categories[j, FIRST_BYTE]), categories[j, BYTES], np.uint64(categories[j, START])
+        byte = np.uint64(categories[j, FIRST_BYTE])
+        size = categories[j, BYTES]
+        start = np.uint64(categories[j, START])
         if size == 1:
             for k in range(count):
                 m[k] += v[start + np.uint64(codes[np.uint64(rows[np.uint64(first + k)]), byte])]
@@ -112,7 +117,8 @@ def margins(m: Vector, records: Records, rows: Indices, first: int, count: int, 
 def _add_dense_records(total: Vector, records: Records, s: Vector, rows: Indices, first: int, count: int) -> None:
     """Add all but the entries of sparse rows."""
     codes, categories = records.codes, records.categories
-    short, long = singles(records.numbers), doubles(records.numbers)
+    short = singles(records.numbers)
+    long = doubles(records.numbers)
     eights, last = count - count % 8, total[total.shape[0] - PADDING - 1]
     for k in range(0, eights if records.is_single else 0, 8):
         add(total, s, k, short, rows, first + k, min(first + k + AHEAD + 4, rows.shape[0] - 4))
@@ -128,14 +134,18 @@ def _add_dense_records(total: Vector, records: Records, s: Vector, rows: Indices
         total[total.shape[0] - PADDING - 1] = last
     pairs = paired(categories)
     for j in range(0, pairs, 2):
-        a, b = np.uint64(categories[j, FIRST_BYTE]), np.uint64(categories[j + 1, FIRST_BYTE])
-        start_a, start_b = np.uint64(categories[j, START]), np.uint64(categories[j + 1, START])
+        a = np.uint64(categories[j, FIRST_BYTE])
+        b = np.uint64(categories[j + 1, FIRST_BYTE])
+        start_a = np.uint64(categories[j, START])
+        start_b = np.uint64(categories[j + 1, START])
         for k in range(count):
             i, weight = np.uint64(rows[np.uint64(first + k)]), s[k]
             total[start_a + np.uint64(codes[i, a])] += weight
             total[start_b + np.uint64(codes[i, b])] += weight
     for j in range(pairs, categories.shape[0]):
-        byte, size, start = np.uint64(categories[j, FIRST_BYTE]), categories[j, BYTES], np.uint64(categories[j, START])
+        byte = np.uint64(categories[j, FIRST_BYTE])
+        size = categories[j, BYTES]
+        start = np.uint64(categories[j, START])
         if size == 1:
             for k in range(count):
                 total[start + np.uint64(codes[np.uint64(rows[np.uint64(first + k)]), byte])] += s[k]
@@ -203,10 +213,12 @@ def norms(records: Records, is_declared: bool) -> Vector:
     """
     categories, index, values = records.categories, records.entry_index, records.entry_values
     used = to_storage_order(records, np.ones(records.positions.shape[0]))
-    short, long = singles(records.numbers), doubles(records.numbers)
+    short = singles(records.numbers)
+    long = doubles(records.numbers)
     ones_count = float(categories.shape[0] + records.constant)
     n = records.numbers.shape[0]
-    entry, lengths = np.empty(records.size), np.empty(n)
+    entry = np.empty(records.size)
+    lengths = np.empty(n)
     for i in range(n):
         fits = True
         for j in range(short.shape[1] if records.is_single else long.shape[1]):

@@ -27,7 +27,8 @@ def _call(typing: Any, loss: Any, m: Any, y: Any, n: Any) -> Any:  # noqa: ARG00
     """Call the C function of a loss on the first n numbers of two arrays; it writes into the first."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        double, many = ir.DoubleType(), ir.DoubleType().as_pointer()
+        double = ir.DoubleType()
+        many = ir.DoubleType().as_pointer()
         at, *parameters = [builder.extract_value(args[0], k) for k in range(1 + MOST_PARAMETERS)]
         shape = ir.FunctionType(ir.VoidType(), [many, many, ir.IntType(64), *[double] * MOST_PARAMETERS])
         first = [

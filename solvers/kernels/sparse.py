@@ -83,8 +83,10 @@ def square_sums(records: Records, center: Vector, weights: Vector, start: int) -
     """
     index, values = records.entry_index, records.entry_values
     entries = records.numbers.shape[0] + 1
-    table, last = spans(weights), np.zeros(center.shape[0], np.int64)
-    own, missing = np.zeros(center.shape[0]), np.zeros(center.shape[0])
+    table = spans(weights)
+    last = np.zeros(center.shape[0], np.int64)
+    own = np.zeros(center.shape[0])
+    missing = np.zeros(center.shape[0])
     for k in range(weights.shape[0]):
         for q in range(index[start + k], index[start + k + 1]):
             j = index[entries + q]

@@ -25,12 +25,16 @@ def gradient_sum(examples: Examples, rows: Indices, w: Vector, loss: Slope) -> V
     """Return the sum over the rows of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each row is read once."""
     records, y, scale = examples.records, examples.targets, examples.scale
     v = to_storage_order(records, w)
-    total, s, t, u = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
+    total = np.zeros(v.shape[0] + PADDING)
+    s = np.empty(TOGETHER)
+    t = np.empty(TOGETHER)
+    u = np.empty(TOGETHER)
     for first in range(0, rows.shape[0], TOGETHER):
         count = min(TOGETHER, rows.shape[0] - first)
         margins(s, records, rows, first, count, v)
         for k in range(count):
-            t[k], u[k] = y[np.uint64(rows[first + k])], scale[np.uint64(rows[first + k])]
+            t[k] = y[np.uint64(rows[first + k])]
+            u[k] = scale[np.uint64(rows[first + k])]
         slopes(s, loss, t, u, count)
         for k in range(count):
             s[k] *= u[k]
@@ -48,19 +52,27 @@ def change_sum(
     curvature scale_i <x_i, w>.
     """
     records, y, scale = examples.records, examples.targets, examples.scale
-    v, v_anchor = to_storage_order(records, w), to_storage_order(records, anchor)
-    total, s, a = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.empty(TOGETHER)
-    t, u = np.empty(TOGETHER), np.empty(TOGETHER)
-    low, high = np.full(TOGETHER, -limit), np.full(TOGETHER, limit)
+    v = to_storage_order(records, w)
+    v_anchor = to_storage_order(records, anchor)
+    total = np.zeros(v.shape[0] + PADDING)
+    s = np.empty(TOGETHER)
+    a = np.empty(TOGETHER)
+    t = np.empty(TOGETHER)
+    u = np.empty(TOGETHER)
+    low = np.full(TOGETHER, -limit)
+    high = np.full(TOGETHER, limit)
     for first in range(0, rows.shape[0], TOGETHER):
         count = min(TOGETHER, rows.shape[0] - first)
         margins(s, records, rows, first, count, v)
         margins(a, records, rows, first, count, v_anchor)
         for k in range(count):
-            t[k], u[k] = y[np.uint64(rows[first + k])], scale[np.uint64(rows[first + k])]
+            t[k] = y[np.uint64(rows[first + k])]
+            u[k] = scale[np.uint64(rows[first + k])]
         for k in range(count if curvature > 0.0 else 0):
             rise = curvature * (s[k] * u[k])
-            s[k], low[k], high[k] = s[k] + a[k], min(rise, 0.0), max(rise, 0.0)
+            s[k] += a[k]
+            low[k] = min(rise, 0.0)
+            high[k] = max(rise, 0.0)
         slopes(s, loss, t, u, count)
         slopes(a, loss, t, u, count)
         for k in range(count):
@@ -72,7 +84,8 @@ def change_sum(
 @compiled(ANSWER(RECORDS, NUMBERS, INDICES))
 def margins_of(records: Records, w: Vector, rows: Indices) -> Vector:
     """Return <x_i, w> for each of the rows."""
-    v, result = to_storage_order(records, w), np.empty(rows.shape[0])
+    v = to_storage_order(records, w)
+    result = np.empty(rows.shape[0])
     margins(result, records, rows, 0, rows.shape[0], v)
     return result
 

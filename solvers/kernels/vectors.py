@@ -30,8 +30,10 @@ from numba.extending import intrinsic, lower_builtin, register_model
 from numba.np.arrayobj import populate_array
 
 LANES = 8
-_DOUBLE, _INTEGER = ir.DoubleType(), ir.IntType(32)
-_DOUBLES, _FLAGS = ir.VectorType(_DOUBLE, LANES), ir.VectorType(ir.IntType(1), LANES)
+_DOUBLE = ir.DoubleType()
+_INTEGER = ir.IntType(32)
+_DOUBLES = ir.VectorType(_DOUBLE, LANES)
+_FLAGS = ir.VectorType(ir.IntType(1), LANES)
 
 
 class _Eight(types.Type):
@@ -108,7 +110,9 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001
         pointer = builder.bitcast(_pointer(context, builder, signature, values), ir.IntType(8).as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, _INTEGER, _INTEGER, _INTEGER])
         request = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        for_reading, second_level, data = _INTEGER(0), _INTEGER(2), _INTEGER(1)
+        for_reading = _INTEGER(0)
+        second_level = _INTEGER(2)
+        data = _INTEGER(1)
         builder.call(request, [pointer, for_reading, second_level, data])
         return context.get_dummy_value()
 
@@ -187,7 +191,8 @@ def _numbers(kind: types.Float) -> Any:
     return intrinsic(numbers)
 
 
-singles, doubles = _numbers(types.float32), _numbers(types.float64)
+singles = _numbers(types.float32)
+doubles = _numbers(types.float64)
 
 
 def _in_each_lane(builder: Any, value: Any) -> Any:

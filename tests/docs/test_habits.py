@@ -9,6 +9,9 @@ import pytest
 from tests.support import growth, late, size
 
 ROOT = Path(__file__).parents[2]
+# Classes that are forms of one thing, such as a record and its JSON, or the same adapter of several libraries.
+FORMS = {"Allotment", "Evaluation", "Job", "Model", "ObjectivePerturbation", "PlannedEvent", "Quote"}
+FORMS |= {"SessionAccountant", "Statistic", "Twin", "Upload", "UsedProfile"}
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
 
 
@@ -52,6 +55,10 @@ def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit() -> Non
     assert [place for places in size.excesses(product).values() for place in places] == []
 
 
+def test_classes_of_one_name_are_forms_of_one_thing() -> None:
+    assert set(size.classes_of_one_name(size.modules(*size.PRODUCT))) == FORMS
+
+
 def test_no_name_of_the_tests_is_a_bare_particle() -> None:
     modules = size.modules("tests")
     assert len(modules) > 400
@@ -87,7 +94,7 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
     file.parent.mkdir()
     file.write_text("def f(a, b, c, d, e, f, g, h):\n    found = a\n" + "\n" * 350)
     wide = "def f(self, a, b, c, d, e, f, other):\n    return [found for found in a]\n"
-    file.with_name("within.py").write_text(wide)
+    file.with_name("within.py").write_text(wide + "x, y = f(), -f()\nx, y = f(), x\nplace_of = in_place\n")
     excesses = size.excesses(size.modules("app"))
     assert list(excesses.values()) == [
         ["app/sample.py has 352 lines"],
@@ -95,6 +102,8 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
         ["app/sample.py:2 found"],
         ["app/within.py:1 f(other)"],
         [],
+        ["app/within.py:5 place_of"],
+        ["app/within.py:3 (x, y)"],
     ]
 
 

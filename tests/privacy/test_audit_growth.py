@@ -15,12 +15,14 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import OutOfPlan
+from accounting.mechanisms import Parallel
+from accounting.mechanisms.mechanism import Source
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers.audit.attack import excess
 from solvers.audit.bounds import Scores, mu_lower_bound
-from solvers.data_access import access, inputs
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.losses import Squared
@@ -194,5 +196,5 @@ def test_mutant_phases_on_the_same_rows_are_refused(method: Method, monkeypatch:
 def test_mutant_phases_on_the_same_rows_are_caught(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check of positions, each release would spend the whole budget on the same record."""
     monkeypatch.setattr(Phases, "positions", first_rows)
-    monkeypatch.setattr(access, "Parallel", type(None))  # no mechanism is an instance of it
+    monkeypatch.setattr(Parallel, "source", Source())  # the release then checks no positions
     assert is_caught(method)

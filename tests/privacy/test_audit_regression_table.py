@@ -26,7 +26,14 @@ from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
 from solvers.data_access.packing import packing
 from solvers.data_access.weighted import WeightedOracle
-from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Scores, SquaredScores, coordinates
+from solvers.data_access.weighted_sums import (
+    Curvatures,
+    Distances,
+    LongRows,
+    SquaredScores,
+    WeightedScores,
+    coordinates,
+)
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.problem import Problem
@@ -158,7 +165,7 @@ def test_scores_of_persons_are_squared_after_they_are_added_up(family: str) -> N
     present = rng.random(n * k) < 0.6
     data = inputs.of_arrays(X, y, problem, present)
     frame, weights, w = frame_of(rng), WEIGHTS[family][0], rng.normal(size=4)
-    work = Scores(frame, w, weights)
+    work = WeightedScores(frame, w, weights)
     u, _ = coordinates(data, slice(0, n * k), frame)
     norms = np.maximum(np.linalg.norm(u, axis=1), weighting.LEAST_NORM)
     scores = u * (weights.weights(u @ w, norms) * weights.residuals(u @ w, data.y))[:, None]
@@ -176,7 +183,7 @@ def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not() -> Non
     u, has_weight = coordinates(data, slice(0, n), frame)
     np.testing.assert_allclose(u, (X @ frame.raw) * has_weight[:, None], rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(has_weight, frame.has_weight[1 + X[:, 1:4].argmax(axis=1)])
-    scores = Scores(frame, np.ones(4), WEIGHTS["linear"][0])
+    scores = WeightedScores(frame, np.ones(4), WEIGHTS["linear"][0])
     fresh = inputs.of_arrays(X, y, problem)
     np.testing.assert_array_equal(fresh.total(replace(scores, keeps=False)), data.total(scores))
     assert "coordinates" not in fresh.cache
@@ -188,7 +195,7 @@ def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
     rng, k, n = np.random.default_rng(8), 3, 200
     problem = problem_of(COLUMNS, family != "logistic", n, unit=Unit("person", k))
     frame, weights, counted = frame_of(rng), WEIGHTS[family][0], []
-    scores = Scores(frame, np.ones(4), weights)
+    scores = WeightedScores(frame, np.ones(4), weights)
     works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
     works.append(Distances(frame, np.ones(4), 1.0))
     for row, share in ((SMALL_ROW, 0.0), (SMALL_ROW, 0.0), (SMALL_ROW, 1.0), (LARGE_ROW, 1.0), (LARGE_ROW, 0.5)):
@@ -326,7 +333,7 @@ def without_curvature_limit(work: Curvatures, data: Data, rows: Slots) -> Vector
     return CURVATURES(replace(work, weights=replace(work.weights, curvature_limit=1.0)), data, rows)
 
 
-def cut_after_the_sum(work: Scores, data: Data, rows: Slots) -> Vector:
+def cut_after_the_sum(work: WeightedScores, data: Data, rows: Slots) -> Vector:
     """Mutant: the sum is cut to what bounded scores could add up to, and not each score."""
     assert isinstance(rows, slice)
     u, _ = coordinates(data, rows, work.frame)
@@ -367,9 +374,9 @@ def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -
         ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("poisson", "gradient", weighted_sums, "_lengths", of_unit_rows),
-        ("linear", "gradient", Scores, "sum", cut_after_the_sum),
-        ("logistic", "gradient", Scores, "sum", cut_after_the_sum),
-        ("poisson", "gradient", Scores, "sum", cut_after_the_sum),
+        ("linear", "gradient", WeightedScores, "sum", cut_after_the_sum),
+        ("logistic", "gradient", WeightedScores, "sum", cut_after_the_sum),
+        ("poisson", "gradient", WeightedScores, "sum", cut_after_the_sum),
         ("linear", "second_moments", LongRows, "sum", of_long_rows),
     ],
 )
@@ -402,7 +409,7 @@ def half_weighted(weights: PoissonWeights, margins: Vector, norms: Vector) -> Ve
     return np.asarray(by_row * np.minimum(1.0, weights.curvature_limit / weights.mean(margins)))
 
 
-def uncut(work: Scores, data: Data, rows: slice) -> Vector:
+def uncut(work: WeightedScores, data: Data, rows: slice) -> Vector:
     """Return the scores without the cut at the end."""
     u, _ = coordinates(data, rows, work.frame)
     factors = work.weights.weights(u @ work.w, np.linalg.norm(u, axis=1))
@@ -413,7 +420,7 @@ def test_the_weights_of_counts_bound_scores_without_the_cut_and_not_without_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The cut at the end covers rounding. A fault in the weights that it hides would bias the estimates."""
-    monkeypatch.setattr(Scores, "each", uncut)
+    monkeypatch.setattr(WeightedScores, "each", uncut)
     problem, weights = problem_of(COLUMNS, True, 1), PoissonWeights(1.3, 0.1)
     frame, row = FullFrame(np.eye(5), np.zeros(5), np.ones(5, bool)), np.array([[1.0, 1, 0, 0, 0, 1]])
 

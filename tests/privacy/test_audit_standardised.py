@@ -26,7 +26,7 @@ from solvers.audit.gaussian import ExactMeter, GaussianAttacker
 from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
-from solvers.data_access.moment_sums import Limited, Residuals, Targets
+from solvers.data_access.moment_sums import Limited, ResidualSum, Targets
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.data_access.with_moments import split
@@ -38,7 +38,7 @@ from solvers.oracles import Counting
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
-from solvers.solve import Quote
+from solvers.solve import PlannedRun
 from solvers.statistics import Profile
 from tests.support.audit import beyond, sources, violates
 from tests.support.standardised import LIMITED_LOSSES, limited
@@ -197,7 +197,7 @@ def test_a_profile_and_a_job_that_uses_it_keep_the_sum_of_their_guarantees() -> 
     rows = Case(statistic, CODED, targets=(1.0, 1.0), corners=(LARGE_ROW, OPPOSITE_ROW)).pair()
     pair = [neighbor(CODED, row) for row in rows]
 
-    def by(moments: Moments) -> Quote:
+    def by(moments: Moments) -> PlannedRun:
         return plan_of(DpGd(steps=1, step=1e-9), CODED, each, preparation=ByProfile(moments))
 
     together = replace(released, queries=released.queries + by(SOME).release.plan.queries)
@@ -280,4 +280,4 @@ def test_a_sum_of_limited_gradients_is_the_sum_that_numpy_computes(loss: Loss) -
         assert (np.linalg.norm(t, axis=1) * np.linalg.norm(z, axis=1) <= limit * (1 + 1e-9)).all()
         if loss.takes == "number":
             missed = np.minimum(np.abs(z @ W[0] - data.y), limit).sum()
-            assert float(data.total(Residuals(frame, W[0], limit))) == pytest.approx(missed, rel=1e-9)
+            assert float(data.total(ResidualSum(frame, W[0], limit))) == pytest.approx(missed, rel=1e-9)

@@ -29,7 +29,7 @@ from solvers.preparation import ByProfile, Declared, Private
 from solvers.preparation.moments import Moments
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import Quote, WorkLimits, run
+from solvers.solve import PlannedRun, WorkLimits, run
 from tests.support.coupled import complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.receipts import make
@@ -61,7 +61,7 @@ def cells(method: Method) -> list[tuple[Problem, Privacy]]:
     return pairs
 
 
-def quotes(method: Method) -> list[tuple[Problem, Privacy, Quote]]:
+def quotes(method: Method) -> list[tuple[Problem, Privacy, PlannedRun]]:
     """Return the quotes of all cells, with the default preparation and, if possible, with rows as declared."""
     all_quotes = [(problem, privacy, plan(method, problem, privacy)) for problem, privacy in cells(method)]
     if not method.standardises:
@@ -152,7 +152,7 @@ def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
         assert len(quote.noise_stds) == len(planned)
         assert all(std >= 0 and np.isfinite(std) for std in quote.noise_stds)
         assert quote.release.epsilon <= privacy.epsilon
-        assert quote.forecast.statement
+        assert quote.risk_bound.statement
         assert quote.preparation_reason
         limits = WorkLimits(quote.gradient_evaluations, sum(q.answers for q in planned))
         asked_for: Any = {} if method.standardises else {"preparation": quote.preparation}

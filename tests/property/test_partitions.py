@@ -30,7 +30,7 @@ from solvers.losses import Absolute, Logistic, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, DpSvrgPp, InverseSensitivity, Method, NoisySgd
 from solvers.preparation import Declared
 from solvers.regularizers import L2
-from solvers.solve import Quote, run
+from solvers.solve import PlannedRun, run
 from solvers.statistics import AnyStatistic
 from tests.support import coupled
 from tests.support.members import WIDE_LIMIT
@@ -105,9 +105,9 @@ CELLS = list(product(PROBLEMS, (Privacy(1.0, 1e-6), Privacy(1.0)), ({}, {"prepar
 
 def cells(
     method: Method | AnyStatistic, count: int, relation: Relation = "replace_one", of: Sequence[Any] = CELLS
-) -> list[Quote]:
+) -> list[PlannedRun]:
     """Return quotes of the first cells that the method accepts: at least one."""
-    quotes: list[Quote] = []
+    quotes: list[PlannedRun] = []
     for problem, privacy, settings in of:
         if len(quotes) < count:
             with suppress(Unsuitable):

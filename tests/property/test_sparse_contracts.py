@@ -21,7 +21,7 @@ from solvers.methods import Method
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import Quote, run
+from solvers.solve import PlannedRun, run
 from solvers.statistics import AnyStatistic
 from tests.support.coupled import MakeData, complaints_of_each
 from tests.support.members import ANSWERING, PROMISES, every_method
@@ -82,7 +82,7 @@ def singles(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None 
     )
 
 
-def quotes(method: Method | AnyStatistic) -> list[Quote]:
+def quotes(method: Method | AnyStatistic) -> list[PlannedRun]:
     """Return the quotes of all accepted problems and promises, with default preparation and with rows as declared."""
     all_quotes = []
     for problem in PROBLEMS:

@@ -158,7 +158,7 @@ def test_a_start_of_another_version_compares_all_rows_and_signs_them_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _signed(world)
-    monkeypatch.setattr(batches, "_VERSION", "another version")
+    monkeypatch.setattr(batches, "VERSION", "another version")
     assert _followed(world, monkeypatch) == [*_heads(world)]
     _signed(world)
     assert _followed(world, monkeypatch) == []

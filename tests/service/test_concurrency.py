@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from accounting.errors import BudgetExhausted
+from accounting.filter import Cost, Filter
 from accounting.records.allotments import Standing
 from accounting.records.documents import canonical
 from accounting.records.events import Charged
@@ -42,6 +43,18 @@ def _admitted_one_by_one(world: World, dataset: str) -> int:
         except BudgetExhausted:
             return count
         count += 1
+
+
+def test_a_submission_is_admitted_by_one_decision(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, decided, admits = world.dataset(), list[Cost](), Filter.admits
+
+    def noted(rule: Filter, spent: Cost, cost: Cost) -> bool:
+        decided.append(cost)
+        return admits(rule, spent, cost)
+
+    monkeypatch.setattr(Filter, "admits", noted)
+    world.submit(dataset)
+    assert decided == [world.priced(dataset).cost]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from purse.wire.models import Model
 from solvers.inference import RegressionTableRun
 from solvers.inference.answers import Answers
 from solvers.inference.coordinates import Stds
-from solvers.inference.table import Table, Units, table
+from solvers.inference.table import SolvedTable, Units, table
 from solvers.inference.target import Target
 from solvers.losses import Logistic, Squared
 from solvers.preparation.moments import Moments
@@ -78,7 +78,7 @@ def released(service: Service, request: dict[str, Any]) -> tuple[dict[str, Any],
     return service.read(f"jobs/{job}/model"), quote.json()
 
 
-def computed_again(service: Service, model: Model, target: str) -> tuple[Table, RegressionTableRun]:
+def computed_again(service: Service, model: Model, target: str) -> tuple[SolvedTable, RegressionTableRun]:
     """Return the table and its run from the published answers and the receipt alone."""
     assert model.answers is not None
     receipt = service.call("analyst", "GET", f"/v1/jobs/{model.job}/receipt").json()["receipt"]

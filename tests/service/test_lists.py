@@ -10,7 +10,7 @@ from app.datasets import store as datasets
 from app.http.lists import Paging
 from app.jobs import attempts, store
 from app.jobs import service as jobs
-from app.jobs.filters import Filters
+from app.jobs.filters import JobFilters
 from app.persistence.tables import jobs as tables
 from tests.support.service import Service
 from tests.support.world import World, output
@@ -133,7 +133,7 @@ def test_an_unpublished_end_does_not_move_a_job_in_a_list(world: World) -> None:
     claims = [world.claim(), world.claim()]
 
     def job_pages() -> list[Any]:
-        queries = (Filters(), Filters(state="running"), Filters(state="done"))
+        queries = (JobFilters(), JobFilters(state="running"), JobFilters(state="done"))
         return [jobs.page(world.database, world.analyst, Paging(), filters) for filters in queries]
 
     pages_before = job_pages()
@@ -149,15 +149,15 @@ def test_an_unpublished_end_does_not_move_a_job_in_a_list(world: World) -> None:
 @pytest.mark.parametrize(
     ("filters", "index"),
     [
-        (Filters(since="2026-11-22T00:00:00.000Z"), "sqlite_autoindex_jobs"),
-        (Filters(dataset="ds_a"), "ix_jobs_dataset"),
-        (Filters(state="running"), "ix_jobs_open"),
-        (Filters(method="dp_gd"), "ix_jobs_method"),
-        (Filters(kind="profile"), "ix_jobs_kind"),
-        (Filters(analyst="ada"), "ix_jobs_owner"),
+        (JobFilters(since="2026-11-22T00:00:00.000Z"), "sqlite_autoindex_jobs"),
+        (JobFilters(dataset="ds_a"), "ix_jobs_dataset"),
+        (JobFilters(state="running"), "ix_jobs_open"),
+        (JobFilters(method="dp_gd"), "ix_jobs_method"),
+        (JobFilters(kind="profile"), "ix_jobs_kind"),
+        (JobFilters(analyst="ada"), "ix_jobs_owner"),
     ],
 )
-def test_every_list_of_jobs_uses_an_index(shared: Service, filters: Filters, index: str) -> None:
+def test_every_list_of_jobs_uses_an_index(shared: Service, filters: JobFilters, index: str) -> None:
     with shared.database.read() as connection:
         statement = Paging().of(store.listed(*filters.conditions()), tables.c.number)
         text = statement.compile(connection, compile_kwargs={"literal_binds": True}).string

@@ -292,7 +292,7 @@ def test_a_name_without_an_address_delays_no_other_message(world: World, monkeyp
 def test_addresses_that_are_not_public_are_not_called(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not delivery.is_public(address)
     _resolve(monkeypatch, ["93.184.215.14", address])
-    with pytest.raises(delivery.Refused, match="not public"):
+    with pytest.raises(delivery.AddressRefused, match="not public"):
         asyncio.run(delivery.resolved("https://hooks.example/x", ()))
     assert delivery.is_public("93.184.215.14")
     assert delivery.is_public("2606:2800:21f:cb07::1")

@@ -3,7 +3,7 @@
 from fastapi.concurrency import run_in_threadpool
 
 from app.calculation.questions import ANSWER, QUESTION, answer
-from app.datasets.profiles import Released
+from app.datasets.profiles import PublishedProfile
 from app.datasets.store import DatasetRow
 from app.quotes import pricing, requests
 from app.quotes.pricing import Priced
@@ -34,7 +34,7 @@ def price(
     dataset: DatasetRow,
     request: JobRequest | StatisticRequest | TuningRequest,
     settings: Settings,
-    profile: Released | None = None,
+    profile: PublishedProfile | None = None,
 ) -> Priced:
     """Return the price of a request, computed in this process."""
     requested = requests.read(dataset, request, settings, profile)

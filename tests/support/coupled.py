@@ -16,7 +16,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
-from solvers.solve import Quote, run
+from solvers.solve import PlannedRun, run
 from tests.support.seeded import SeededBits
 
 OtherRecord = tuple[Vector, Vector | float]  # a row and its target, or what a person has in k places
@@ -24,7 +24,7 @@ MakeData = Callable[[Vector, Vector, Problem, NDArray[np.bool_] | None], Data]
 
 
 def complaints(
-    quote: Quote,
+    quote: PlannedRun,
     X: Vector,
     y: Vector,
     record: OtherRecord,
@@ -36,7 +36,7 @@ def complaints(
 
 
 def complaints_of_each(
-    quote: Quote,
+    quote: PlannedRun,
     X: Vector,
     y: Vector,
     records: Sequence[tuple[OtherRecord, NDArray[np.bool_] | None]],

@@ -2,7 +2,7 @@
 
 import threading
 
-from app.worker.engine import FAILED, Outcome, outcome
+from app.worker.engine import FAILED, AttemptOutcome, outcome
 from app.worker.execute import run
 
 
@@ -25,7 +25,7 @@ class InlineEngine:
         self.submitted: list[tuple[str, int]] = []
         self.gate = threading.Event()  # cleared: attempts wait before they open the data
         self.gate.set()
-        self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
+        self.ends: dict[int, AttemptOutcome] = {}  # attempt number -> how it ends, whatever the code does
 
     def take(self, held_slots: int) -> bool:
         """Return whether a slot is free."""
@@ -52,7 +52,7 @@ class InlineEngine:
 class InlineHandle:
     """One attempt."""
 
-    def __init__(self, gate: threading.Event, payload: str, end: Outcome | None) -> None:
+    def __init__(self, gate: threading.Event, payload: str, end: AttemptOutcome | None) -> None:
         self._gate, self._payload = gate, payload
         self._outcome = end
         self._cancelled = threading.Event()
@@ -63,7 +63,7 @@ class InlineHandle:
         """Return whether the thread has ended."""
         return not self._thread.is_alive()
 
-    def result(self) -> Outcome:
+    def result(self) -> AttemptOutcome:
         """Return the outcome of the attempt."""
         assert self._outcome is not None
         return self._outcome

@@ -8,7 +8,7 @@ from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.events import Opened
 from accounting.records.ledger import advance
-from app.datasets.profiles import Released
+from app.datasets.profiles import PublishedProfile
 from app.datasets.store import DatasetRow
 from app.quotes import pricing
 from app.settings import Settings
@@ -41,7 +41,10 @@ def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind:
 
 
 def priced(
-    row: DatasetRow | None = None, settings: Settings = SETTINGS, profile: Released | None = None, **changes: Any
+    row: DatasetRow | None = None,
+    settings: Settings = SETTINGS,
+    profile: PublishedProfile | None = None,
+    **changes: Any,
 ) -> pricing.Priced:
     request = JobRequest.model_validate_json(json.dumps(REQUEST | changes))
     return price(row or dataset(), request, settings, profile)

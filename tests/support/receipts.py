@@ -60,7 +60,7 @@ def make(queries: tuple[Query, ...] = GD, privacy: Privacy = Privacy(0.5, 1e-6),
         "entry": ENTRY,
         "issued_at": AT,
     }
-    return receipt.build(receipt.Release(**facts | change))
+    return receipt.build(receipt.ReleaseFacts(**facts | change))
 
 
 def document(built: receipt.Receipt, key: SigningKey = KEY) -> dict[str, Any]:

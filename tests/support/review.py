@@ -42,7 +42,7 @@ PAGE = ROOT / "docs/reviewing.md"
 _ROW = re.compile(r"^\| \[(\S+)\.py\]\(\S+\) \| (\d+) \| (.+) \|$", re.MULTILINE)
 _FIXED = "### Tunings and published forms"  # from this heading on, the files are chosen by hand
 FLOORS = ("accounting", "solvers")
-MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2330
+MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2400
 MOST_SECTION_LINES = {
     "Answers compose to epsilon": 2520,
     "The ledger never exceeds the budget": 3160,

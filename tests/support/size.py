@@ -33,6 +33,8 @@ PARTICLES = re.compile(
     "ended begun came meant owed spent_ away back beside before after whose what who else other others rest such "
     "few fewer far farther near nearer most more less least it that these those one ones another same".replace(" ", "|")
 )
+# Words that mean one thing, and the modules whose names use them. A place is the URL at which records are stored.
+ONE_MEANING = {"place": re.compile(r"app/(cli/data|datasets/service|sources/(ingest|partitions))\.py")}
 _SPACING = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 # Modules, and one function, whose parameters people set.
 _EXEMPT = re.compile(
@@ -111,6 +113,22 @@ class Module:
             if PARTICLES.fullmatch(node.id.strip("_").lower()):
                 yield f"{self.name}:{node.lineno} {node.id}"
 
+    def parallel_calls(self) -> Iterator[str]:
+        """Yield the assignments of a tuple in which two or more of the values make a call."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+                values = [value for value in node.value.elts if any(isinstance(x, ast.Call) for x in ast.walk(value))]
+                if isinstance(node.targets[0], ast.Tuple) and len(values) > 1:
+                    yield f"{self.name}:{node.lineno} {ast.unparse(node.targets[0])}"
+
+    def other_meanings(self) -> Iterator[str]:
+        """Yield the names that use a word of ONE_MEANING outside of its modules."""
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            for word, owners in ONE_MEANING.items():
+                parts = set(token.string.lower().replace("in_place", "").split("_"))
+                if token.type == tokenize.NAME and parts & {word, f"{word}s"} and not owners.fullmatch(self.name):
+                    yield f"{self.name}:{token.start[0]} {token.string}"
+
     def imported(self) -> Iterator[tuple[str, str]]:
         """Yield the module and the name of each import, inside functions too, except those for types alone."""
         for_types = {
@@ -140,6 +158,16 @@ def modules(*folders: str) -> list[Module]:
     return [Module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+def classes_of_one_name(product: list[Module]) -> dict[str, list[str]]:
+    """Return the modules that define a class, for each name of a class that several of them define."""
+    owners: dict[str, list[str]] = {}
+    for module in product:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                owners.setdefault(node.name, []).append(module.name)
+    return {name: places for name, places in owners.items() if len(places) > 1}
+
+
 def import_circle(product: list[Module]) -> list[str]:
     """Return the modules of a circle of imports; empty if there is none."""
     names = {module: module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for module in product}
@@ -167,6 +195,8 @@ def excesses(product: list[Module]) -> dict[str, list[str]]:
         "assignments to bare particles": [place for module in product for place in module.particle_names()],
         "parameters that are bare particles": [place for module in product for place in module.particle_parameters()],
         "modules in a circle of imports": import_circle(product),
+        "names with a word in another meaning": [place for module in product for place in module.other_meanings()],
+        "assignments of several calls in one line": [place for module in product for place in module.parallel_calls()],
     }
 
 

@@ -13,9 +13,9 @@ from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.inference import RegressionTable
 from solvers.inference.coordinates import Stds
-from solvers.inference.table import Table, Units, table
+from solvers.inference.table import SolvedTable, Units, table
 from solvers.losses import Logistic, Squared
-from solvers.solve import Quote, run
+from solvers.solve import PlannedRun, run
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -27,13 +27,15 @@ def problem_of(columns: Columns, is_linear: bool, n: int, **facts: Any) -> Probl
     return Problem(loss, n=n, d=columns.d, row_norm=columns.row_norm, columns=columns, **facts)
 
 
-def quiet(quote: Quote) -> Quote:
+def quiet(quote: PlannedRun) -> PlannedRun:
     """Return the quote with hardly any noise, which no accountant certified."""
     queries = tuple(replace(query, noise_multiplier=1e-3) for query in quote.release.plan.queries)
     return replace(quote, release=replace(quote.release, plan=replace(quote.release.plan, queries=queries)))
 
 
-def table_of(quote: Quote, X: Vector, y: Vector, seed: int = 1, present: NDArray[np.bool_] | None = None) -> Table:
+def table_of(
+    quote: PlannedRun, X: Vector, y: Vector, seed: int = 1, present: NDArray[np.bool_] | None = None
+) -> SolvedTable:
     """Return the table of a run with this noise.
 
     Parameters
@@ -48,7 +50,7 @@ def table_of(quote: Quote, X: Vector, y: Vector, seed: int = 1, present: NDArray
     return table(problem, quote.method, answers, stds, Units((0.0,) * numbers, (1.0,) * numbers))  # type: ignore[arg-type]
 
 
-def columns_of(quote: Quote) -> Columns:
+def columns_of(quote: PlannedRun) -> Columns:
     """Return the declared layout."""
     assert quote.problem.columns is not None
     return quote.problem.columns
@@ -103,7 +105,7 @@ def quoted(
     epsilon: float = 2.0,
     largest_count: float | None = None,
     **facts: Any,
-) -> Quote:
+) -> PlannedRun:
     """Return the quote of a table at delta 1e-6."""
     method = RegressionTable(largest_count=largest_count)
     return plan(method, problem_of(columns, is_linear, n, **facts), Privacy(epsilon, 1e-6))

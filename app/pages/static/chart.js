@@ -5,8 +5,8 @@ const HEIGHT = 260;
 const DASH = [6, 4];
 
 /** Return a color of the page's style sheet as the canvas understands it. */
-function color(place, name) {
-  const probe = place.appendChild(document.createElement("span"));
+function color(container, name) {
+  const probe = container.appendChild(document.createElement("span"));
   probe.className = name;
   const { fill } = getComputedStyle(probe);
   probe.remove();
@@ -32,8 +32,8 @@ function time(_, marks, __, ___, step) {
 }
 
 /** Return uPlot's series of one line: the line, and the two ends of its band. */
-function series(place, line, index, kind) {
-  const stroke = color(place, `p${index % 6}`);
+function series(container, line, index, kind) {
+  const stroke = color(container, `p${index % 6}`);
   const paths = { step: uPlot.paths.stepped({ align: 1 }), bar: uPlot.paths.bars({ size: [0.95] }) }[kind];
   const dash = line.is_reference ? DASH : undefined;
   const fill = kind === "bar" ? stroke : undefined;
@@ -47,16 +47,16 @@ function series(place, line, index, kind) {
 const top = (high, least) => (high > least ? 1.05 * high : least);
 
 /** Return uPlot's options and data for a chart, which app/pages/charts.py describes. */
-function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, x_range: ends, y_range: range }) {
-  const all = lines.map((line, index) => series(place, line, index, kind));
+function options(container, { kind, x, lines, axes, is_log: isLog, is_time: isTime, x_range: ends, y_range: range }) {
+  const all = lines.map((line, index) => series(container, line, index, kind));
   const bands = [];
   let position = 1;
   all.forEach(([{ stroke }, ...ends]) => {
     if (ends.length) bands.push({ series: [position + 2, position + 1], fill: stroke.replace("rgb(", "rgba(").replace(")", ", 0.2)") });
     position += 1 + ends.length;
   });
-  const marks = { stroke: color(place, "line"), width: 1 };
-  const look = { stroke: color(place, "ink"), grid: marks, ticks: marks, labelSize: 24 };
+  const marks = { stroke: color(container, "line"), width: 1 };
+  const look = { stroke: color(container, "ink"), grid: marks, ticks: marks, labelSize: 24 };
   const [horizontal, vertical] = axes.map((label) => ({ ...look, label }));
   vertical.size = (_, marks) => 20 + 7 * Math.max(3, ...(marks ?? []).map((mark) => String(mark).length));
   if (isTime) Object.assign(horizontal, { values: time, space: 100 });
@@ -64,7 +64,7 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
   const data = lines.flatMap(({ values, low = [], high = [] }) => (low.length ? [values, low, high] : [values]));
   return [
     {
-      width: place.clientWidth,
+      width: container.clientWidth,
       height: HEIGHT,
       padding: [null, 24, null, null], // room for half of the last mark's label
       cursor: { drag: { x: false } },
@@ -78,17 +78,17 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
   ];
 }
 
-/** Draw a chart into `place`, whose `aria-label` says what it shows. */
-export function chart(place, described) {
+/** Draw a chart into `container`, whose `aria-label` says what it shows. */
+export function chart(container, described) {
   let plot = null;
   const draw = () => {
     plot?.destroy();
-    plot = new uPlot(...options(place, described), place);
+    plot = new uPlot(...options(container, described), container);
   };
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  const fit = () => plot.width === place.clientWidth || plot.setSize({ width: place.clientWidth, height: HEIGHT });
-  new ResizeObserver(() => requestAnimationFrame(fit)).observe(place);
+  const fit = () => plot.width === container.clientWidth || plot.setSize({ width: container.clientWidth, height: HEIGHT });
+  new ResizeObserver(() => requestAnimationFrame(fit)).observe(container);
 }
 
 /** Return a new element with a text, with elements inside, and with attributes. */
@@ -111,7 +111,7 @@ export function table(heads, rows, attributes = {}) {
 }
 
 /** Write the numbers of a chart as a folded table after it; of many points, evenly spaced ones. */
-export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
+export function tabulate(container, { x, lines, axes: [axis], is_time: isTime }) {
   const number = (value) => (value === null ? "–" : String(Number(value.toPrecision(3))));
   const name = (at) => (isTime ? minute(at) : number(at));
   const every = Math.ceil(x.length / MOST_TABLE_ROWS);
@@ -119,21 +119,21 @@ export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
   const rows = x.map((at, index) => [name(at), ...lines.map(({ values }) => number(values[index]))]);
   const tableRows = rows.filter((_, index) => isShown(index));
   const heads = [axis, ...lines.map(({ label }) => label)];
-  place.after(element("details", "", [element("summary", "The chart as a table"), element("div", "", [table(heads, tableRows)])]));
+  container.after(element("details", "", [element("summary", "The chart as a table"), element("div", "", [table(heads, tableRows)])]));
 }
 
 /** Draw the logarithm of `delta` at 200 epsilons up to `largest`, down to 1e-15. */
-export function curve(place, delta, largest) {
+export function curve(container, delta, largest) {
   const x = Array.from({ length: 200 }, (_, k) => (largest * (k + 1)) / 200);
   const values = x.map(delta).map((each) => (each >= 1e-15 ? Math.log10(each) : null));
   const described = { kind: "line", x, lines: [{ label: "log10 delta", values }], axes: ["epsilon", "log10 delta"] };
-  chart(place, described);
-  tabulate(place, described);
+  chart(container, described);
+  tabulate(container, described);
 }
 
 /** Draw the charts that the server described and that are not drawn yet. */
 function drawAll() {
-  for (const place of document.querySelectorAll("[data-chart]:empty")) chart(place, JSON.parse(place.dataset.chart));
+  for (const container of document.querySelectorAll("[data-chart]:empty")) chart(container, JSON.parse(container.dataset.chart));
 }
 
 document.addEventListener("htmx:after:swap", drawAll);

@@ -91,10 +91,10 @@ function show(output, { receipt, checks, holds, mu, own }) {
     table([], facts, { "aria-label": "Receipt" }),
   );
   if (holds === false || mu === null) return;
-  const place = element("div", "", [], { class: "chart", role: "img" });
-  place.setAttribute("aria-label", `Delta against epsilon of this release alone, mu ${mu.toPrecision(4)}`);
-  output.append(element("p", "Delta against epsilon, for this release alone:"), place);
-  curve(place, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
+  const container = element("div", "", [], { class: "chart", role: "img" });
+  container.setAttribute("aria-label", `Delta against epsilon of this release alone, mu ${mu.toPrecision(4)}`);
+  output.append(element("p", "Delta against epsilon, for this release alone:"), container);
+  curve(container, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
 }
 
 /** Check the latest files, and write the result into the form's output. */

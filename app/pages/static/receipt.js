@@ -513,9 +513,9 @@ export async function isSound(entry) {
 }
 
 /** Return whether an entry states the release, or the end of the session, that a receipt is for. */
-export function isStated(receipt, { kind, body, ...place }) {
+export function isStated(receipt, { kind, body, ...position }) {
   const says = (part, names) => names.every((name) => part[name] === receipt[name]);
-  if (!says(place, ["sequence", "previous_hash", "hash"]) || body.at !== receipt.issued_at) return false;
+  if (!says(position, ["sequence", "previous_hash", "hash"]) || body.at !== receipt.issued_at) return false;
   if (!isSession(receipt)) return kind === "released" && says(body, ["job", "model_sha256"]);
   const isEnd = kind === "settled" && body.session === receipt.session && body.reason === receipt.state;
   return isEnd && isSame(body.recorded, receipt.plan.map((uses) => uses.recorded), "count");

@@ -73,7 +73,7 @@ class EpochGrowth(Localized):
             )
         return EpochGrowthRun(plan.count, plan.ratio, plan.step, width, self.steps, noise, kappa, T)
 
-    def _halvings(self, problem: Problem, bound: schedule.RiskBound, kappa: float) -> int:
+    def _halvings(self, problem: Problem, bound: schedule.ScheduleBound, kappa: float) -> int:
         """Return the smallest T with T > log2(G D / (2^kappa risk of one epoch)) / (kappa - 1).
 
         More epochs gain nothing. If even one halving is then not proven, the result is T - 1.
@@ -88,7 +88,7 @@ class EpochGrowth(Localized):
             "set a larger kappa"
         )
 
-    def _first_epoch(self, problem: Problem, bound: schedule.RiskBound, epochs: int) -> cuts.Phases:
+    def _first_epoch(self, problem: Problem, bound: schedule.ScheduleBound, epochs: int) -> cuts.Phases:
         """Return the phases of the first epoch."""
         rows = problem.n // epochs
         if rows < schedule.LEAST_ROWS * (self.phases or 1):

@@ -16,6 +16,7 @@ from solvers.losses import Loss, Quantile
 from solvers.losses.smoothing import BoundedSlope, Surrogate, surrogate
 from solvers.problem import Problem
 
+# Source of these three: proof, "Little signal".
 CONSTANT = 0.3  # last coordinate of every z, where the others have mean square 1: centered rows need little intercept
 _NEGLIGIBLE_RIDGE = 0.01  # of the curvature
 _DECAY = 10.0  # exponent: e^-10 of the start remains
@@ -219,25 +220,29 @@ class NumberSchedule:
 
     Parameters
     ----------
-    step : eta of least squares, below 1 / L: the curvature is 1, and the mean square of a row is about 1.09
+    step : eta of least squares, below 1 / L: the curvature is 1, and the mean square of a row is about 1.09. Source:
+        proof, "Smoothed kinks" (stable steps)
     window : Width over which the kink of another loss is smoothed, in scales of the residuals. eta is 1 over the
         curvature of the smooth loss. Source: proof, "Smoothed kinks"
     high_signal, very_high_signal : Ranges of r, from 60 to 260 and from 400 to 1200, over which the next two settings
         change. Source: ours (Health insurance and Diamonds)
-    floor_stds, high_signal_floor_stds : Variances are raised to 1 std of their noise, and to 3 at high signal
-    scaling_decrease : The power of the variances is 1, less 1/4 at high signal, less 1/4 again at very high signal
+    floor_stds, high_signal_floor_stds : Variances are raised to 1 std of their noise, and to 3 at high signal. Source:
+        spec 26, item 2; ours
+    scaling_decrease : The power of the variances is 1, less 1/4 at high signal, less 1/4 again at very high signal.
+        Source: spec 26, item 2; ours
     convexity_sigmas, low_signal_convexity_sigmas, low_signal_below : Momentum assumes a strong convexity of 3 sigma, or
         8 sigma if r is below 30. Source: ours
     l1 : The l1 weight in units of sigma. Source: spec 26, item 5; ours
     l1_offset : Added to each |coefficient| where the l1 is re-weighted, in spreads of the target. Source: ours
     least_width, width_signal : Residuals are clipped at 1.25 w times their scale, w = max(0.7, sqrt(r / 20)). They are
         clipped later if there is little noise. Source: ours
-    clip_scales : The number 1.25 there. It is about sqrt(pi / 2), the std of a Gaussian over its mean distance from 0
+    clip_scales : The number 1.25 there. It is about sqrt(pi / 2), the std of a Gaussian over its mean distance from 0.
+        Source: same
     counted_scales : A residual counts towards the next scale up to 4.5 C / w, that is 5.6 scales. Source: ours
     rescalings : The scale is released again after these shares of the steps. Source: ours
     least_signal : Below this r, the model is an intercept. Source: proof, "Little signal"
-    mean_variance : Prior variance of the mean target. A released mean is shrunk towards 0 if its noise exceeds
-        `exact_mean`. Source: proof, "Little signal"
+    mean_variance, exact_mean : Prior variance of the mean target. A released mean is shrunk towards 0 if the std of
+        its noise exceeds .05. Source: proof, "Little signal"
     most_spread : Of targets, for the distance of a quantile from the mean. Source: proof, "Little signal"
     """
 

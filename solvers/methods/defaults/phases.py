@@ -40,7 +40,7 @@ class Law:
 
 
 @dataclass(frozen=True, slots=True)
-class RiskBound:
+class ScheduleBound:
     """The bound above as a function of the schedule.
 
     Parameters
@@ -104,9 +104,9 @@ class RiskBound:
         return law.reach * law.shift**2 * a * noises / rows + law.drift * drifts + law.shift * math.sqrt(a) * last
 
 
-def risk_bound(law: Law, noise: NoiseName, privacy: Privacy, problem: Problem) -> RiskBound:
+def risk_bound(law: Law, noise: NoiseName, privacy: Privacy, problem: Problem) -> ScheduleBound:
     """Return the bound before a plan exists, with the noise of one answer at the whole budget."""
-    return RiskBound(law, spread(noise, privacy, problem), distance(problem), problem.G)
+    return ScheduleBound(law, spread(noise, privacy, problem), distance(problem), problem.G)
 
 
 def spread(noise: NoiseName, privacy: Privacy, problem: Problem) -> float:
@@ -134,7 +134,7 @@ def expected_risk(
     if not isinstance(problem.regularizer, NoRegularizer):
         return None
     a = problem.size * (noise_std / (law.shift * problem.G * phases.step)) ** 2
-    return RiskBound(law, a, distance, problem.G).risk(phases) + 2 * bias
+    return ScheduleBound(law, a, distance, problem.G).risk(phases) + 2 * bias
 
 
 def forecast(law: Law, phases: Phases, problem: Problem, noise_std: float, distance: float, bias: float = 0.0) -> str:

@@ -68,8 +68,9 @@ class AdaptiveGd(Strict):
     Parameters
     ----------
     steps : Number of steps (T), from 1 to 10000. By default 500 for quantile, absolute and huber, otherwise 250, or 2 d
-        up to 500 if n mu* / d >= 10. For classes it is raised to 8 / sqrt(eta sigma), but not above 1000 or 5e9 / n, so
-        that momentum converges. Here eta is the step size, and sigma = 2 C / (n mu*) the noise of a single gradient
+        up to 500 if n mu* / d >= 10. For classes it is raised to 8 / sqrt(eta sigma), without steps that test a wide
+        limit, but not above 1000 or 5e9 / n, so that momentum converges. Here eta is the step size, and
+        sigma = 2 C / (n mu*) the noise of a single gradient
     slope_limit : Largest C in units of the largest slope, in [1e-6, 8], unused for squared. By default
         (n mu* / (100 d))^(1/3) in [0.5, 8]. For logistic and softmax, a default below 2.5 is replaced by 0.5 if n mu* /
         d < 200, and by 1 otherwise. A run of these two losses begins with C <= 1, and uses a larger C only if a test
@@ -162,11 +163,13 @@ class AdaptiveGdRun(StandardisedRun):
 
         Means and variances are not requested. A block counts with its largest norm, 1.
         """
-        center, columns = np.zeros(problem.d - 1), moments.columns_of(problem)
+        center = np.zeros(problem.d - 1)
+        columns = moments.columns_of(problem)
         square = moments.floored_spread(oracle, problem, center) + sum(width > 1 for width in columns.widths)
         path = Path(problem, uncentered(problem, square))
         limit = CLASSES.narrow_limit(problem, self.slope_limit) * problem.loss.slope_bound
-        step, sigma = CLASSES.step(problem), self._sigma(oracle, problem, limit)
+        step = CLASSES.step(problem)
+        sigma = self._sigma(oracle, problem, limit)
         intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         ridge = CLASSES.small_ridge * math.sqrt(problem.unit.slots) * sigma
         penalties = np.append(np.full(problem.d - 1, ridge), intercept_ridge)
@@ -208,7 +211,8 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _l1_weight(self, problem: Problem, signal: float, sigma: float) -> L1Weight:
         """Return the weight of the l1 before any gradient has been learned from."""
-        mean, std = CLASSES.first_l1(signal) * sigma, CLASSES.l1_std(problem) * sigma
+        mean = CLASSES.first_l1(signal) * sigma
+        std = CLASSES.l1_std(problem) * sigma
         return L1Weight(mean, std, answer_std=math.sqrt(self.steps) * sigma)
 
     def _run_numbers(self, oracle: Standardised, problem: Problem) -> Vector:

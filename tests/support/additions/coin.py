@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from accounting.divergences import randomized_response
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, Curves, Event, Source, Vector
 from accounting.noise import Noise
 from accounting.noise.draws import uniform_below
 from accounting.numbers import whole
@@ -14,13 +14,13 @@ from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 
 @dataclass(frozen=True, slots=True)
-class Coin(AbstractMechanism):
+class Coin(AbstractFixedAnswers):
     """Randomized response with a coin of two sides."""
 
     sides: int
     name: Literal["coin"] = "coin"
     answers: ClassVar[int] = 1
-    hides: ClassVar[bool] = False
+    source: ClassVar[Source | None] = Source()
 
     def __post_init__(self) -> None:
         whole(self.sides, "sides", 2, 2)

@@ -297,7 +297,7 @@ def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> N
     plan = Plan((PlannedQuery("a", 1, PoissonGaussian(rate), z), PlannedQuery("b", 1, Gaussian(), z)))
     built = make(records=10**9) | {
         "event": plan.event(),
-        "queries": receipt.build(receipt.Release(
+        "queries": receipt.build(receipt.ReleaseFacts(
             **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "analyst", "job", "method",
                                                "model_sha256", "issued_at")},
             records=20_000, unit=Unit(), transcript=plan, entry=ENTRY,

@@ -79,17 +79,17 @@ def test_the_part_above_all_points_is_added() -> None:
 
 @pytest.mark.parametrize("top", [-0.3, 0.0, 0.7])
 def test_masses_move_to_the_knots_next_to_them_without_a_negative_mass(top: float) -> None:
-    places = slot_doubling.knots_up_to(np.array([-1.1, -0.5, -0.4, 0.1, 0.6, 0.9]), np.array([top]))
+    knots = slot_doubling.knots_up_to(np.array([-1.1, -0.5, -0.4, 0.1, 0.6, 0.9]), np.array([top]))
     points = np.append(np.linspace(-2.0, top, 40), top)
     for point in points:
-        moved = slot_doubling.moved_to_knots(np.array([point]), np.array([0.25]), places)
+        moved = slot_doubling.moved_to_knots(np.array([point]), np.array([0.25]), knots)
         occupied = np.flatnonzero(moved)
         assert (moved >= 0).all()
         assert occupied[-1] - occupied[0] <= 1
-        assert places[occupied[0]] <= max(point, places[0]) + 1e-14
-        assert max(point, places[0]) <= places[occupied[-1]]
+        assert knots[occupied[0]] <= max(point, knots[0]) + 1e-14
+        assert max(point, knots[0]) <= knots[occupied[-1]]
         assert moved.sum() == pytest.approx(0.25, rel=1e-12)
-        assert moved @ places == pytest.approx(0.25 * max(point, places[0]), rel=1e-12, abs=1e-14)
+        assert moved @ knots == pytest.approx(0.25 * max(point, knots[0]), rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from accounting.records.chain import Entry, to_lines
 from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, SessionRule, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
-from app.cli.entries import COLUMNS, Selection, as_csv, rows
+from app.cli.entries import COLUMNS, EntryFilter, as_csv, rows
 from app.cli.receipts import facts
 from purse import Receipt
 from purse.receipts import NotVerified
@@ -53,16 +53,16 @@ LEDGER = ledger()
 @pytest.mark.parametrize(
     ("selection", "chosen"),
     [
-        (Selection(), [1, 2, 3, 4, 5, 6]),
-        (Selection(kind="charged"), [2, 5]),
-        (Selection(job="j2"), [5, 6]),
-        (Selection(since=datetime(2026, 11, 4, 12)), [4, 5, 6]),
-        (Selection(since=datetime(2026, 11, 4, 12, 0, 1), kind="charged"), [5]),
-        (Selection(analyst="nobody"), []),
-        (Selection(analyst="ada"), [2, 3, 4]),
+        (EntryFilter(), [1, 2, 3, 4, 5, 6]),
+        (EntryFilter(kind="charged"), [2, 5]),
+        (EntryFilter(job="j2"), [5, 6]),
+        (EntryFilter(since=datetime(2026, 11, 4, 12)), [4, 5, 6]),
+        (EntryFilter(since=datetime(2026, 11, 4, 12, 0, 1), kind="charged"), [5]),
+        (EntryFilter(analyst="nobody"), []),
+        (EntryFilter(analyst="ada"), [2, 3, 4]),
     ],
 )
-def test_entries_are_chosen(selection: Selection, chosen: list[int]) -> None:
+def test_entries_are_chosen(selection: EntryFilter, chosen: list[int]) -> None:
     assert [entry.sequence for entry in selection.among(LEDGER)] == chosen
     assert selection.is_all == (len(chosen) == len(LEDGER))
 
@@ -157,7 +157,7 @@ def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
 
 def test_entries_of_a_session_name_it_and_its_analyst() -> None:
     _, entries = sessions.ended_session(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
-    reserved, settled = rows(entries, Selection(analyst="ada").among(entries))
+    reserved, settled = rows(entries, EntryFilter(analyst="ada").among(entries))
     assert [row[2:5] for row in (reserved, settled)] == [("reserved", "ada", "s1"), ("settled", "ada", "s1")]
     assert 0 < float(str(reserved[-1])) < 1, "what stays charged"
     assert settled[-1] == ""

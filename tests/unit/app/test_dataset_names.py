@@ -21,7 +21,7 @@ def identified(connection: sa.Connection, name: str, principal: Principal) -> ob
 
 
 def listed(connection: sa.Connection, name: str, principal: Principal) -> object:
-    return store.page(connection, principal, Paging(), store.Filters(name=name)) or None
+    return store.page(connection, principal, Paging(), store.DatasetFilters(name=name)) or None
 
 
 @pytest.fixture(scope="module")

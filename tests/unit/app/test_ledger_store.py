@@ -7,15 +7,17 @@ import pytest
 import sqlalchemy as sa
 
 from accounting.errors import BudgetExhausted, LedgerInvalid
-from accounting.filter import Filter
+from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.allotments import Standing
 from accounting.records.events import Charged, Failed, Opened, Refunded, Started
+from accounting.records.ledger import LedgerState, share
 from accounting.records.replay import replay
 from app.datasets import store as datasets
 from app.identity import store as tokens
 from app.ledger import store
 from app.ledger.allotments import stands
+from app.operations import metrics
 from app.persistence.session import Database
 from app.persistence.tables import allotments, analyst_spend, ledger_entries
 from purse.wire.datasets import DatasetSpec
@@ -53,6 +55,30 @@ def _everything(database: Database) -> list[object]:
     with database.read() as connection:
         tables = ("ledgers", "datasets", "ledger_entries", "analyst_spend")
         return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
+
+
+def test_the_shares_of_unchanged_ledgers_are_not_calculated_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calculated = []
+
+    def noted(state: LedgerState, cost: Cost) -> float:
+        calculated.append(state.sequence)
+        return share(state, cost)
+
+    def shares() -> list[float | None]:
+        with database.read() as connection:
+            return metrics.spent_shares(connection)
+
+    monkeypatch.setattr(metrics, "share", noted)
+    _charge(database, "ada", "job_1", UNIT // 4)
+    assert shares() == shares() == [0.25]
+    _charge(database, "ada", "job_2", UNIT // 4)
+    assert shares() == shares() == [0.5]
+    assert calculated == [2, 3]
+    with database.write() as connection:
+        connection.execute(sa.text("update ledgers set state = '{'"))
+    assert shares() == [None]
 
 
 def test_the_state_equals_the_replay_of_the_entries(database: Database) -> None:

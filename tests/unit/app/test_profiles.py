@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from accounting.noise import Noise
-from app.datasets.profiles import Released
+from app.datasets.profiles import PublishedProfile
 from app.http.errors import ApiError
 from app.jobs import release
 from app.jobs.store import JobRow
@@ -148,7 +148,7 @@ def test_a_profile_of_another_declaration_or_relation_is_refused() -> None:
 
     def used(changed: DatasetProfile) -> ByProfile:
         preparation = priced(
-            mine, profile=Released(changed, "0" * 64), preparation={"name": "profile"}
+            mine, profile=PublishedProfile(changed, "0" * 64), preparation={"name": "profile"}
         ).spec.preparation
         assert isinstance(preparation, ByProfile)
         return preparation

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.asgi import Receive, Scope, Send
-from app.http.rates import WINDOW, Buckets, Limited, Recent
+from app.http.rates import WINDOW, Buckets, RateLimiter, Recent
 from app.settings import Settings
 
 RATES = st.integers(1, 10**6)
@@ -76,7 +76,7 @@ async def test_the_simultaneous_requests_of_one_caller_are_limited() -> None:
         await release.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    limited = Limited(slow, Settings(max_requests=2))
+    limited = RateLimiter(slow, Settings(max_requests=2))
 
     async def ask(host: str) -> None:
         async def send(message: Any) -> None:

@@ -16,7 +16,7 @@ from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.ingest import Reading, stage
 from app.sources.matrix import Floats
-from app.sources.pages import Page, Window, pages
+from app.sources.pages import ParquetPage, Window, pages
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from tests.support.stored import stored_matrix
 
@@ -331,7 +331,7 @@ def test_the_size_of_a_batch_counts_the_pages_that_its_rows_can_reach() -> None:
     for rows, values, most_bytes in ((3, 1, 30), (3, 2, 20), (3, 100, 20), (1, 1, 10), (100, 1, 50)):
         window = Window(rows)
         for _ in range(5):
-            window.add(Page(10, (0,), values, is_dictionary=False))
+            window.add(ParquetPage(10, (0,), values, is_dictionary=False))
         assert window.largest == most_bytes, (rows, values)
 
 

@@ -10,7 +10,7 @@ import pytest
 from accounting.noise import Noise
 from app.http.errors import ApiError
 from app.results import statistics, table1
-from app.results.table1 import Estimate, Precision
+from app.results.table1 import Precision, SampledEstimate
 from app.results.widths import widths
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
@@ -264,7 +264,7 @@ def test_the_width_of_each_group_follows_from_a_released_profile() -> None:
 
 
 def test_a_difference_has_the_errors_of_both() -> None:
-    difference = Estimate(2.0, 3.0, 1.0) - Estimate(0.5, 4.0, 1.0)
+    difference = SampledEstimate(2.0, 3.0, 1.0) - SampledEstimate(0.5, 4.0, 1.0)
     assert (difference.value, difference.noise, difference.sampling**2) == pytest.approx((1.5, 5.0, 2.0))
     measured = difference.measured(-100, 100)
     assert measured.noise_high - measured.value == pytest.approx(1.96 * 5, rel=1e-3)

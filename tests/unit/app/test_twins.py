@@ -10,7 +10,7 @@ import pytest
 from app.sources import ingest, twins
 from app.sources.ingest import Reading
 from app.sources.persons import People
-from app.sources.twins import Law, Sample, Twin, uniform
+from app.sources.twins import ColumnLaw, Sample, Twin, uniform
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.datasets import DatasetSpec, PersonUnit
 
@@ -99,7 +99,7 @@ def test_columns_follow_their_laws_and_are_independent() -> None:
 
 def test_a_number_lies_in_its_bins_as_often_as_their_weights_state() -> None:
     column = NumberColumn(name="x", type="number", lower=0, upper=10)
-    drawn = Law(column, (0.25, 0.0, 0.75), (0.0, 1.0, 4.0, 10.0)).drawn(uniform(1, "x", range(4000)))
+    drawn = ColumnLaw(column, (0.25, 0.0, 0.75), (0.0, 1.0, 4.0, 10.0)).drawn(uniform(1, "x", range(4000)))
     assert not ((drawn > 1) & (drawn < 4)).any()
     assert abs((drawn <= 1).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
 
@@ -107,7 +107,7 @@ def test_a_number_lies_in_its_bins_as_often_as_their_weights_state() -> None:
 @pytest.mark.parametrize(("default", "code"), [(None, 1.0), ("a", 0.0)])
 def test_an_undeclared_value_becomes_other_or_the_default(default: str | None, code: float) -> None:
     column = CategoryColumn(name="x", type="category", categories=["a"], default=default)
-    assert set(Law(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {code}
+    assert set(ColumnLaw(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {code}
 
 
 def test_persons_have_rows_up_to_their_cap(tmp_path: Path) -> None:

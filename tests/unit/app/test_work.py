@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.http.asgi import ASGIApp, Receive, Scope, Send
-from app.http.rates import CALLER, Limited
+from app.http.rates import CALLER, RateLimiter
 from app.http.turns import Turns
-from app.http.work import BYTES_EACH, SECONDS_EACH, Account, charged_to, in_turn, in_turns
+from app.http.work import BYTES_EACH, SECONDS_EACH, RequestAccount, charged_to, in_turn, in_turns
 from app.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ def _busy(pieces: int) -> None:
         pass
 
 
-async def _remaining(limited: Limited, request: Scope = WHERE) -> int:
+async def _remaining(limited: RateLimiter, request: Scope = WHERE) -> int:
     """Return the number of remaining requests in the `RateLimit` header of a response."""
     headers: dict[bytes, bytes] = {}
 
@@ -48,7 +48,7 @@ def _answering(size: int, pieces: int) -> ASGIApp:
 
 def test_a_request_is_charged_its_cost_and_at_least_one() -> None:
     charged: list[float] = []
-    account = Account("ada", Turns(1, 1), charged.append)
+    account = RequestAccount("ada", Turns(1, 1), charged.append)
     account.add(seconds=0.4 * SECONDS_EACH, size=BYTES_EACH // 2)
     assert not charged, "the first request was charged at admission"
     account.add(size=BYTES_EACH)
@@ -57,12 +57,12 @@ def test_a_request_is_charged_its_cost_and_at_least_one() -> None:
 
 
 async def test_the_rate_of_a_caller_pays_for_processor_time() -> None:
-    limited = Limited(_answering(10, pieces=20), Settings(), clock=lambda: 0.0)
+    limited = RateLimiter(_answering(10, pieces=20), Settings(), clock=lambda: 0.0)
     assert await _remaining(limited) <= QUOTA - 20, "the same response states it"
 
 
 async def test_the_rate_of_a_caller_pays_for_the_bytes_of_an_answer() -> None:
-    limited = Limited(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
+    limited = RateLimiter(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
     await _remaining(limited)
     assert await _remaining(limited) <= QUOTA - 30
 
@@ -78,7 +78,7 @@ async def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None
     async def ignore(_message: Any) -> None:
         pass
 
-    limited = Limited(app, Settings(), clock=lambda: 0.0)
+    limited = RateLimiter(app, Settings(), clock=lambda: 0.0)
     ada: Scope = {**WHERE, "headers": [(b"authorization", b"Bearer ada")]}
     await limited({**ada, "path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
     assert await _remaining(limited) == QUOTA - 2
@@ -93,7 +93,7 @@ async def test_a_cancelled_caller_keeps_its_slot_until_its_thread_ends() -> None
         began.set()
         end.wait()
 
-    with charged_to(Account("ada", turns, lambda _: None)):
+    with charged_to(RequestAccount("ada", turns, lambda _: None)):
         first = asyncio.create_task(in_turn(hold))
         await asyncio.to_thread(began.wait)
         first.cancel()
@@ -113,6 +113,6 @@ async def test_each_piece_of_a_stream_is_made_in_a_turn_and_charged() -> None:
             _busy(2)
             yield piece
 
-    with charged_to(Account("ada", Turns(1, 1), charged.append)):
+    with charged_to(RequestAccount("ada", Turns(1, 1), charged.append)):
         assert [piece async for piece in in_turns(pieces())] == [b"a", b"b"]
     assert sum(charged) >= 3

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from accounting import Privacy
+from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Query
 from benchmarks import newest
 from benchmarks.datasets import Split
 
@@ -49,11 +53,26 @@ def test_sketches_cost_at_least_their_exact_delta(draws: int) -> None:
         assert tail(edge / a, draws) - math.exp(epsilon) * tail(edge / b, draws) <= 1e-5
 
 
-def test_both_find_least_squares_without_noise() -> None:
+def test_the_noise_of_bandmf_is_the_inverse_strategy_times_calibrated_noise() -> None:
+    """Rows of zeros leave the sum of the noise, whose variance is the squared norm of the column sums of C^-1."""
+    steps, strategy = 20, np.array([0.8, 0.6])
+    split = Split("zeros", np.zeros((40, 20_000)), np.ones(40), np.zeros((1, 1)), np.ones(1), 1.0)
+    w = newest.banded(split, 1.0, 1e-5, "replace_one", strategy, rate=0.5, clip=3.0, schedule=(4, 5))
+    query = Query("gradient", 10, PoissonGaussian(0.5))
+    std = 3.0 * calibrate((query,), Privacy(1.0, 1e-5)).plan.queries[0].noise_multiplier
+    matrix = np.diag(np.full(steps, 0.8)) + np.diag(np.full(steps - 1, 0.6), -1)
+    expected = 0.5 / (40 / 4) * std * np.linalg.norm(np.linalg.inv(matrix).sum(axis=0))
+    assert np.std(w) == pytest.approx(expected, rel=0.05)
+
+
+def test_all_find_least_squares_without_noise() -> None:
     """The tolerance is ten times the largest error of 400 runs, which draw other noise and other batches."""
     split = _split()
     exact = np.linalg.lstsq(split.X, split.y, rcond=None)[0]
     correlated = newest.bisr(split, 1e6, 1e-6, 2.0, rate=0.25, clip=9.0, schedule=(2, 100), band=4)
+    strategy = np.array([0.8, 0.6])
+    banded = newest.banded(split, 50.0, 1e-6, "replace_one", strategy, rate=0.25, clip=9.0, schedule=(2, 100))
     sketched = newest.sketched(split, 1e3, 1e-6, rounds=10, sketch=100, share=0.5, ridge=0.0)
     np.testing.assert_allclose(correlated, exact, atol=0.02)
+    np.testing.assert_allclose(banded, exact, atol=0.2)
     np.testing.assert_allclose(sketched, exact, atol=0.02)

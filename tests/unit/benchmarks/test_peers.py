@@ -72,6 +72,8 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
     lines = (tmp_path / "peers.jsonl").read_text().splitlines()
     (tmp_path / "peers.jsonl").write_text("\n".join(lines[1:]) + "\n")
     epsilons.clear()
+    peers.measure_dataset(split, str(tmp_path), 2, "add/remove")  # the missing cell is one of auto
+    assert epsilons == []
     peers.measure_dataset(split, str(tmp_path), 2)
     assert epsilons == [peers.EPSILONS[0]] * 2
 
@@ -139,6 +141,34 @@ def test_a_clearly_worse_setting_is_run_once(monkeypatch: pytest.MonkeyPatch) ->
     peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", initial, 1.0, None)  # type: ignore[arg-type]
     again = [0.9] * 3 + [1.0] * 3 + [1.4] * 3
     assert looked == [1.0, 1.0, 1.4, 1.4, 1.6, 0.9, 0.9, *again]
+
+
+def test_marginals_are_tuned_from_many_pairs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From few pairs, a change of one setting alone does not reach this optimum."""
+
+    def fitted(*_: Any, first: str, more: int, **rest: Any) -> np.ndarray:
+        assert set(rest) == {"ridge"}
+        return np.array([0.0 if (first, more) == ("tree", 100) else 1.0])
+
+    monkeypatch.setattr(peers_ways, "from_marginals", fitted)
+    problem = Problem(Squared(), n=800, d=4, row_norm=2.0)
+    tuned = peers_ways._tuned_marginals(lambda _: None, problem, lambda w: float(w[0]), 1, 1.0, None)  # type: ignore[arg-type, return-value]
+    assert (tuned.setting["first"], tuned.setting["more"]) == ("tree", 100)
+    again = peers_ways._tuned_marginals(lambda _: None, problem, lambda w: float(w[0]), 1, 1.0, tuned.setting)  # type: ignore[arg-type, return-value]
+    assert again.setting == tuned.setting
+
+
+def test_bandmf_is_tuned_from_the_settings_of_opacus(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = {"rate": 0.1, "clip": 3.0, "schedule": [100, 5]}
+
+    def fitted(*arguments: Any, rate: float, clip: float, schedule: tuple[int, int]) -> np.ndarray:
+        is_start = (rate, clip, schedule) == (0.1, 3.0, (100, 5))
+        return np.array([abs(len(arguments[4]) - 5.0) if is_start else 9.0])  # the strategy has five bands
+
+    monkeypatch.setattr(peers_ways, "banded", fitted)
+    worker = SimpleNamespace(strategy=lambda _, bands: np.ones(bands))
+    tuned = peers_ways._tuned_bandmf(worker, None, lambda w: float(w[0]), lambda _: stored, 1.0, None)  # type: ignore[arg-type]
+    assert tuned.setting == stored | {"schedule": (100, 5), "bands": 5}
 
 
 def test_the_report_without_the_environment_names_the_command_that_creates_it(

@@ -792,7 +792,7 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
     body = {"job": "job_a", "attempt": 1, "model_sha256": digest}
     entry: Entry = link(1, "released", body, GENESIS)
     receipt = receipts.build(
-        receipts.Release(
+        receipts.ReleaseFacts(
             id="rcpt_a",
             dataset="ds_a",
             dataset_name="census",

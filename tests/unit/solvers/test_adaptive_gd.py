@@ -1,5 +1,8 @@
 """adaptive_gd: its models, its queries and its refusals."""
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -18,7 +21,7 @@ from solvers.frame import Frame
 from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd, Method
-from solvers.methods.defaults.adaptive_gd import CLASSES, SETTINGS
+from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.path import L1Weight
 from solvers.methods.slopes import LimitTest
@@ -35,6 +38,17 @@ Vector = NDArray[np.float64]
 COLUMNS = Columns((1, 1, 4))
 N = 20_000
 PRIVACY = Privacy(0.5, 1e-6)
+
+
+@pytest.mark.parametrize("schedule", [SHARES, SETTINGS, CLASSES, NUMBERS], ids=lambda each: type(each).__name__)
+def test_every_constant_of_the_schedule_has_a_source(schedule: Any) -> None:
+    _, *parts = re.split(r"^    ([a-z_0-9, ]+) : ", schedule.__doc__, flags=re.MULTILINE)
+    sources = {
+        name: "Source:" in text
+        for names, text in zip(parts[::2], parts[1::2], strict=True)
+        for name in names.split(", ")
+    }
+    assert sources == dict.fromkeys(schedule.__dataclass_fields__, True)
 
 
 def problem(loss: Loss, n: int = N) -> Problem:

@@ -15,7 +15,7 @@ from accounting.privacy import Unit
 from solvers import Problem, count_bounds, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
-from solvers.data_access.count_sums import Scores
+from solvers.data_access.count_sums import PredictionCounts
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.problem import Vector
@@ -77,7 +77,7 @@ class TestEachKind:
         quote = plan(method, problem, Privacy(1.0, 1e-6))
         assert quote.release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
         data = inputs.of_arrays(X, KINDS[kind][1], problem)
-        counts = data.total(Scores(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
+        counts = data.total(PredictionCounts(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
         assert (counts == exact(kind, method)).all()
         answers, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
         assert answers.shape == (method.size(problem),)
@@ -109,19 +109,19 @@ class TestEachKind:
         data = inputs.of_arrays(X, KINDS[kind][1], problem, is_present)
         method = quote.method
         assert isinstance(method, Evaluation)
-        counts = data.total(Scores(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
+        counts = data.total(PredictionCounts(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
         assert (counts == exact(kind, method, X[is_present], KINDS[kind][1][is_present])).all()
 
     def test_a_record_that_moves_two_others_is_caught(self, kind: str) -> None:
         """Mutants: bins whose order depends on a target, and half the sensitivity."""
         quote = plan(weighted(kind), problem_of(kind), Privacy(1.0, 1e-6))
         y, neighbor = KINDS[kind][1], far_record(kind)
-        original = Scores.sum
+        original = PredictionCounts.sum
 
-        def shifted(self: Scores, data: Any, rows: Any) -> Any:
+        def shifted(self: PredictionCounts, data: Any, rows: Any) -> Any:
             return np.roll(original(self, data, rows), int(data.y[7] == neighbor[1]))
 
-        with patch.object(Scores, "sum", shifted):
+        with patch.object(PredictionCounts, "sum", shifted):
             assert complaints(quote, X, y, neighbor) != []
         halved = patch.object(count_bounds, "cells", lambda _: math.sqrt(1 / 2) / 2)
         with halved:
@@ -132,7 +132,7 @@ def test_a_forgotten_record_is_null_and_in_no_cell() -> None:
     """zero_out: an empty place adds nothing, and the counts of a person who is there lie on a unit ball."""
     problem = problem_of("two", n=N // 3, unit=Unit("person", 3), relation="zero_out")
     data = inputs.of_arrays(X, KINDS["two"][1], problem, np.zeros(N, dtype=bool))
-    assert not data.total(Scores(np.ones((1, problem.d)), 10, 0.5)).any()
+    assert not data.total(PredictionCounts(np.ones((1, problem.d)), 10, 0.5)).any()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from solvers.preparation.private import FLOOR, framed
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.selection import Auto
-from solvers.solve import Quote, run
+from solvers.solve import PlannedRun, run
 from tests.support.profiled import LAYOUT, PROFILE_MOMENTS, N, random_records
 from tests.support.seeded import SeededBits
 
@@ -38,7 +38,7 @@ PRIVACY = Privacy(1.0, 1e-6)
 RUNS = 160
 
 
-def widths(quote: Quote) -> Vector | None:
+def widths(quote: PlannedRun) -> Vector | None:
     return half_widths(quote.method, quote.problem, quote.release.plan, quote.preparation)
 
 

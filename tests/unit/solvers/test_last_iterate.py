@@ -210,7 +210,7 @@ def test_the_forecast_by_hand_and_in_the_mean() -> None:
     quote = plan(method, problem, privacy)
     c, tau = 1 / 1.2, quote.noise_stds[0]
     bound = c**30 * math.log(2) + (c * tau) ** 2 * (0.25 + 0.3) / (2 * (1 - c))
-    assert quote.forecast.excess_risk == pytest.approx(bound)
+    assert quote.risk_bound.excess_risk == pytest.approx(bound)
     X, y = np.tile([0.6, 0.8, 0.0], (problem.n, 1)), np.ones(problem.n)
     s = 0.0
     for _ in range(2000):  # the minimizer lies along the row: s with s * mu = 1 / (1 + e^s)
@@ -223,8 +223,8 @@ def test_the_forecast_by_hand_and_in_the_mean() -> None:
     excess = np.mean([value(solve(method, problem, X, y, privacy).coefficients) - minimum for _ in range(60)])
     assert 0 < excess < bound
     for variant in (replace(problem, domain=L2Ball(1.0)), replace(problem, regularizer=ElasticNet(0.1, 0.1))):
-        assert plan(method, variant, privacy).forecast.excess_risk is None
-    assert plan(DpGd(release="random"), problem, privacy).forecast.excess_risk is None
+        assert plan(method, variant, privacy).risk_bound.excess_risk is None
+    assert plan(DpGd(release="random"), problem, privacy).risk_bound.excess_risk is None
 
 
 @pytest.mark.parametrize("release", ["last", "random"])

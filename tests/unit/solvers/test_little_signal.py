@@ -21,7 +21,7 @@ from solvers.methods.defaults.little_signal import model_kind
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
-from solvers.solve import Quote, data_of, run
+from solvers.solve import PlannedRun, data_of, run
 from tests.support import receipts
 from tests.support.seeded import SeededBits
 from tests.support.standardised import LIMITED_LOSSES
@@ -115,7 +115,7 @@ def texts(rows: int, words: int, seed: int) -> tuple[Vector, Vector]:
     return np.column_stack((X, np.ones(rows))), y
 
 
-def kind_of(quote: Quote) -> str:
+def kind_of(quote: PlannedRun) -> str:
     assert isinstance(quote.method, AdaptiveGdRun)
     return model_kind(quote.met, quote.method.signal(quote.met, quote.release.plan.query("gradient").noise_multiplier))
 

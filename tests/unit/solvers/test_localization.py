@@ -25,7 +25,7 @@ from solvers.methods import EpochGrowth, Localization, PhasedSgd
 from solvers.methods.data.localization import LAW
 from solvers.methods.data.phased_sgd import sensitivity
 from solvers.methods.data.phases import Phases
-from solvers.methods.defaults.phases import Law, RiskBound
+from solvers.methods.defaults.phases import Law, ScheduleBound
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
@@ -149,12 +149,12 @@ def test_the_bound_of_a_schedule_is_the_documented_sum(law: Law) -> None:
     total = law.reach * D**2 / (h * m) + law.drift * G**2 * sum(etas)
     total += sum(law.reach * a * (law.shift * G * e) ** 2 / (f * m) for e, f in itertools.pairwise(etas))
     total += G * math.sqrt(a) * law.shift * G * etas[-1]
-    assert RiskBound(law, a, D, G).risk(Phases(0, k, m, q, h)) == pytest.approx(total)
+    assert ScheduleBound(law, a, D, G).risk(Phases(0, k, m, q, h)) == pytest.approx(total)
 
 
 def test_the_default_schedule_is_the_best_of_its_list_and_better_than_the_printed_one() -> None:
     a, n, D, G = 955.0, 100_000, 5.0, 1.0
-    bound = RiskBound(LAW, a, D, G)
+    bound = ScheduleBound(LAW, a, D, G)
     best = bound.best_phases(n)
     best_risk = bound.risk(best)
     for factor in (0.9, 1.1):
@@ -204,7 +204,7 @@ def test_losses_that_are_not_smooth_are_taken_with_a_stated_bias() -> None:
     width = quote.method.smoothing  # type: ignore[union-attr]
     assert width is not None
     assert width > 0
-    assert "smoothing" in quote.forecast.statement
+    assert "smoothing" in quote.risk_bound.statement
     assert plan(Localization(), replace(problem, loss=Logistic()), TARGET).method.smoothing == 0.0  # type: ignore[union-attr]
 
 

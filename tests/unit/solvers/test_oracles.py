@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MethodType
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -24,10 +24,11 @@ from accounting.mechanisms import (
     RandomIterate,
     Resampled,
     RowObjectivePerturbation,
+    Selection,
     SvrgStep,
     WithoutReplacement,
 )
-from accounting.mechanisms.mechanism import AbstractMechanism
+from accounting.mechanisms.mechanism import AbstractFixedAnswers, AbstractMechanism
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Unit
@@ -165,7 +166,7 @@ def accessed(
 class PureAndHiding(Laplace):
     """A pure mechanism whose cost relies on a secret. The product has no such mechanism."""
 
-    hides = True
+    source = None
 
 
 HIDING: list[Any] = [
@@ -173,6 +174,7 @@ HIDING: list[Any] = [
     RandomAllocation(0.5, 2),
     LastIterate(3, 0.5),
     RandomIterate(5),
+    Selection(2),
     SvrgStep(2, 6),
     WithoutReplacement(2, 6),
 ]
@@ -188,6 +190,41 @@ def test_mechanisms_that_sample_or_hide_steps_release_no_value(mechanism: Mechan
 def test_drawn_rows_do_not_make_a_hiding_mechanism_releasable() -> None:
     with pytest.raises(OutOfPlan, match="another mechanism"):
         accessed(Resampled(PureAndHiding(), 6)).redrawn().release("value", np.zeros(2), 1.0)
+
+
+SEVERAL_DRAWS: list[Any] = [
+    Resampled(Resampled(Laplace(), 6), 6),  # type: ignore[arg-type]
+    Parallel(Resampled(Laplace(), 6), 2),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("mechanism", SEVERAL_DRAWS, ids=repr)
+def test_one_draw_serves_no_mechanism_of_several_draws(mechanism: Mechanism) -> None:
+    """The cost of such a mechanism is for several draws, and a run makes one."""
+    access = accessed(mechanism).redrawn()
+    access.mean_gradient(range(6), np.zeros(2))
+    with pytest.raises(OutOfPlan, match="another mechanism"):
+        access.release("value", np.zeros(2), 1.0)
+
+
+@pytest.mark.parametrize("wrapper", [Parallel, Resampled])
+def test_wrapped_mechanisms_have_a_fixed_number_of_answers(wrapper: type[Any]) -> None:
+    """A wrapper has a fixed number of answers, so it would never draw the random number of an inner mechanism."""
+    for each in get_args(get_type_hints(wrapper)["each"]):
+        assert issubclass(each, AbstractFixedAnswers)
+        assert wrapper not in get_args(get_type_hints(each).get("each"))
+
+
+def test_a_refused_release_uses_no_answer() -> None:
+    access = accessed(RandomIterate(5))
+    with pytest.raises(OutOfPlan, match="another mechanism"):
+        access.release("value", np.zeros(2), 1.0)
+    assert access.transcript().queries == ()
+
+
+def test_a_random_iterate_reads_all_records_on_any_partition() -> None:
+    mechanism: AbstractMechanism = RandomIterate(5)
+    assert mechanism.needs_all_rows(10**9) is None
 
 
 def test_answers_after_moments_are_counted_from_those_of_the_moments() -> None:
@@ -373,7 +410,7 @@ def test_second_moments_clip_targets() -> None:
     assert target_moments == pytest.approx([0.125, 0.125])
 
 
-@pytest.mark.parametrize("member", ["hides", "needs_all_rows", "fits"])
+@pytest.mark.parametrize("member", ["source", "horizon", "needs_all_rows", "fits"])
 def test_a_mechanism_without_a_member_cannot_be_created(member: str) -> None:
     """Runs on partitions, releases and receipts use the mechanism's own members, so none may be missing."""
     members = {name: None for name in AbstractMechanism.__abstractmethods__ if name != member}

@@ -22,7 +22,7 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.count_sums import Cells, Histograms, Products
 from solvers.data_access.data import slots_of
 from solvers.data_access.frames import framed
-from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets
+from solvers.data_access.moment_sums import Limited, MeanRow, ResidualSum, SpreadSum, Squares, Targets
 from solvers.data_access.persons import of_persons, rows_by_slot
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
@@ -71,10 +71,10 @@ def test_moments_add_up_the_rows_of_all_slots_and_no_empty_one() -> None:
     rows = inputs.of_arrays(X[here], y[here], row_problem)
     persons = inputs.of_arrays(X, y, replace(row_problem, n=40, unit=Unit("person", 3)), here)
     center = np.full(5, 0.3)
-    moments = MeanRow(), Spread(center, 1.0), Squares(center, 0.2), Targets(), Targets(0.4)
+    moments = MeanRow(), SpreadSum(center, 1.0), Squares(center, 0.2), Targets(), Targets(0.4)
     frame = Frame(center, np.full(5, 0.7), 0.5)
     w, W = rng.normal(size=columns.d), rng.normal(size=(1, columns.d))
-    limited = Limited(frame, W, 0.3), Residuals(frame, w, 1.5)
+    limited = Limited(frame, W, 0.3), ResidualSum(frame, w, 1.5)
     for work in (*moments, *limited, Histograms(4), Cells(4), Products(center)):
         assert np.allclose(persons.total(work), rows.total(work), rtol=1e-12)
 

@@ -14,7 +14,7 @@ from solvers import plan
 from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.inference import RegressionTable
-from solvers.inference.budget import Budget
+from solvers.inference.budget import TableBudget
 from solvers.inference.estimate import FEW_ROWS, NOISE_HIDES, NOT_SETTLED
 from solvers.inference.families import FEW_COUNTS, STEPS, PoissonFamily
 from solvers.inference.target import Target
@@ -99,12 +99,12 @@ def test_the_limit_of_rows_is_near_the_best_for_gaussian_rows(d: int, ratio: flo
     best = min(width(limit) for limit in np.linspace(0.3, 6, 300))
     mu, largest = 0.24, 25.0
     records = round(480 * largest * d * ratio / mu**2)
-    assert width(Budget(records, d, 1, mu, PoissonFamily(largest)).limits().squared_row) < most * best
+    assert width(TableBudget(records, d, 1, mu, PoissonFamily(largest)).limits().squared_row) < most * best
 
 
 def test_rows_are_limited_less_if_the_mean_count_is_larger_and_the_largest_count_smaller() -> None:
     def limit(largest: float, share: float) -> float:
-        budget = Budget(100_000, 5, 1, 0.87, PoissonFamily(largest))
+        budget = TableBudget(100_000, 5, 1, 0.87, PoissonFamily(largest))
         return budget.last_weights(Target(2 * share - 1), 1.0).row_limit
 
     limits = [limit(40, 0.1), limit(20, 0.1), limit(20, 0.2), limit(10, 0.2)]
@@ -114,7 +114,7 @@ def test_rows_are_limited_less_if_the_mean_count_is_larger_and_the_largest_count
 
 
 def test_the_path_takes_less_budget_if_its_noise_is_small() -> None:
-    shares = [Budget(n, 5, 1, 0.24, PoissonFamily(LARGEST)).shares() for n in (6000, 12_000, 10**6)]
+    shares = [TableBudget(n, 5, 1, 0.24, PoissonFamily(LARGEST)).shares() for n in (6000, 12_000, 10**6)]
     steps = [own["step_8"] / STEPS[-1] for own in shares]
     assert steps[0] == pytest.approx(0.10)
     assert 0.04 < steps[1] < 0.10
@@ -200,7 +200,7 @@ def test_the_forecast_of_counts_is_near_the_widths_and_grows_with_the_largest_co
     widths = []
     for largest in (10.0, 40.0):
         quote = quoted(Columns((1,) * p), True, n, 2.0, largest)
-        budget = Budget.of(quote.problem, quote.method.mu, PoissonFamily(largest))  # type: ignore[union-attr]
+        budget = TableBudget.of(quote.problem, quote.method.mu, PoissonFamily(largest))  # type: ignore[union-attr]
         X, counts = drawn_counts(n, p, np.random.default_rng(1), largest / 10)
         table = table_of(quote, X, coded_counts(counts, largest))
         rows = np.column_stack((X, np.ones(n)))

@@ -207,7 +207,7 @@ class TestWhatIsCovered:
     @pytest.mark.parametrize("domain", [L1Ball(1.0), Simplex()], ids=lambda c: c.name)
     def test_the_forecast_is_smaller_than_the_euclidean_one(self, domain: Domain) -> None:
         task = replace(problem(domain, 5000), n=20_000)
-        risks = [plan(DpAccMd(potential=p), task, PRIVACY).forecast.excess_risk for p in (None, HalfSquaredL2())]
+        risks = [plan(DpAccMd(potential=p), task, PRIVACY).risk_bound.excess_risk for p in (None, HalfSquaredL2())]
         assert risks[0] is not None
         assert risks[1] is not None
         assert risks[0] < risks[1] / 2
@@ -248,8 +248,8 @@ class TestMethod:
         for _ in range(600):  # at 300 it stands still
             w = task.prox(w - 1.0 * QuietOracle(task, X, y).gradient("g", w), 1.0)
         excess = float(np.mean([self.risk(task, model) for model in models])) - self.risk(task, w)
-        assert quote.forecast.excess_risk is not None
-        assert 0 <= excess <= quote.forecast.excess_risk
+        assert quote.risk_bound.excess_risk is not None
+        assert 0 <= excess <= quote.risk_bound.excess_risk
         for model in models:
             np.testing.assert_allclose(domain.project(model), model, atol=1e-12)
 

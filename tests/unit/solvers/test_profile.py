@@ -68,7 +68,7 @@ class TestProfile:
         shares = [4 / q.noise_multiplier**2 / gauss_mu(1.0, 1e-6) ** 2 for q in quote.release.plan.queries]
         assert shares == pytest.approx([0.4, 0.05, 0.25, 0.3], rel=1e-6)
         assert quote.gradient_evaluations == 4 * N
-        assert quote.forecast.excess_risk is None
+        assert quote.risk_bound.excess_risk is None
         assert profiled(rows)[2] == quote.release.plan
         assert certify(quote.release.plan, 1e-6)[0] <= 1.0
 
@@ -237,7 +237,7 @@ class TestByProfile:
             assert first.release == second.release
             assert first.method == second.method
             assert replace(first.met, moments=None) == replace(second.met, moments=None)
-            assert (first.noise_stds, first.forecast) == (second.noise_stds, second.forecast)
+            assert (first.noise_stds, first.risk_bound) == (second.noise_stds, second.risk_bound)
 
     @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
     def test_auto_takes_adaptive_gd_which_requests_gradients_alone(

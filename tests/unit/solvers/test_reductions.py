@@ -57,7 +57,7 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
         best, width = min((w for w in grid if np.hypot(*w) <= 2), key=value), width / 3
     best_risk = value(best)
     risks = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
-    return float(np.mean(risks)) - best_risk, quote.forecast.excess_risk
+    return float(np.mean(risks)) - best_risk, quote.risk_bound.excess_risk
 
 
 @pytest.mark.slow
@@ -112,10 +112,10 @@ def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> No
 
 def test_the_default_rounds_minimize_the_stated_bound() -> None:
     problem, privacy = _problem(5_000), Privacy(1.0, 1e-6)
-    best = plan(GrowthReduction(), problem, privacy).forecast.excess_risk
+    best = plan(GrowthReduction(), problem, privacy).risk_bound.excess_risk
     assert best is not None
     for variant in (GrowthReduction(rounds=2), GrowthReduction(rounds=30), GrowthReduction(rounds=9, strength=0.1)):
-        bound = plan(variant, problem, privacy).forecast.excess_risk
+        bound = plan(variant, problem, privacy).risk_bound.excess_risk
         assert bound is None or bound > best
 
 

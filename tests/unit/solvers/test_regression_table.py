@@ -26,17 +26,17 @@ from solvers.data_access import inputs, partitioned, weighted, weighted_sums
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.rows import copied
-from solvers.data_access.weighted_sums import Curvatures, LongRows, Scores
+from solvers.data_access.weighted_sums import Curvatures, LongRows, WeightedScores
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.inference import RegressionTable, coordinates, estimate
-from solvers.inference.budget import Budget
+from solvers.inference.budget import TableBudget
 from solvers.inference.coordinates import Stds, complement, decorrelated
 from solvers.inference.estimate import NOISE_HIDES
 from solvers.inference.families import FEW_EVENTS, LINEAR, LOGISTIC
-from solvers.inference.path import Path
-from solvers.inference.table import Table
+from solvers.inference.path import TablePath
+from solvers.inference.table import SolvedTable
 from solvers.inference.target import Target
 from solvers.losses import Huber, Softmax
 from solvers.preparation import Declared
@@ -84,7 +84,7 @@ def test_rows_without_a_weight_make_no_overflow_at_the_largest_limits() -> None:
     frame, w = FullFrame(np.eye(2), np.zeros(2), np.array([True, False])), np.ones(2)
     linear, logistic = LinearWeights(1e6, 1e6), LogisticWeights(1e6, 1.0, 0.25)
     with np.errstate(all="raise"):
-        for work in (LongRows(frame, 1e12), Curvatures(frame, w, linear), Scores(frame, w, logistic)):
+        for work in (LongRows(frame, 1e12), Curvatures(frame, w, linear), WeightedScores(frame, w, logistic)):
             assert np.isfinite(data.total(work)).all()
 
 
@@ -121,11 +121,13 @@ def test_the_noise_widens_intervals_of_30000_rows_by_at_most_a_quarter(is_linear
     table = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(1)))
     assert table.effective_rows is not None
     assert table.effective_rows > n / 1.25**2
-    assert Budget.of(quote.problem, gauss_mu(1.0, 1e-6), LINEAR if is_linear else LOGISTIC).width_ratio < 1.25
+    assert TableBudget.of(quote.problem, gauss_mu(1.0, 1e-6), LINEAR if is_linear else LOGISTIC).width_ratio < 1.25
 
 
 def test_the_limit_of_residuals_grows_with_the_budget_from_two_standard_deviations() -> None:
-    limits = [Budget(n, 10, 1, 0.24, LINEAR).limits().score for n in (3_000, 30_000, 60_000, 130_000, 140_000, 10**6)]
+    limits = [
+        TableBudget(n, 10, 1, 0.24, LINEAR).limits().score for n in (3_000, 30_000, 60_000, 130_000, 140_000, 10**6)
+    ]
     assert limits == sorted(limits)
     assert limits[:2] == [2.0, 2.0]
     assert limits[3] == pytest.approx(4, rel=0.03)
@@ -135,7 +137,7 @@ def test_the_limit_of_residuals_grows_with_the_budget_from_two_standard_deviatio
 
 def test_squared_scores_take_more_budget_where_their_noise_is_as_large_as_they_are() -> None:
     """Their noise is proportional to the square of the limit of residuals, and widens intervals."""
-    shares = [Budget(5000, 10, 1, mu, LINEAR).shares()["squared_scores"] for mu in (0.24, 0.87, 1.48)]
+    shares = [TableBudget(5000, 10, 1, mu, LINEAR).shares()["squared_scores"] for mu in (0.24, 0.87, 1.48)]
     assert shares[:2] == [0.04, 0.04]
     assert 0.08 < shares[2] <= 0.1
 
@@ -143,7 +145,7 @@ def test_squared_scores_take_more_budget_where_their_noise_is_as_large_as_they_a
 @pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
 def test_limits_are_tighter_where_many_slots_of_persons_are_empty(is_linear: bool) -> None:
     """Empty slots carry no information, but each person's term is as long, so milder weights would only add noise."""
-    budget, target = Budget(30_000, 5, 4, 0.87, LINEAR if is_linear else LOGISTIC), Target(0.0, 0.1, 0.1)
+    budget, target = TableBudget(30_000, 5, 4, 0.87, LINEAR if is_linear else LOGISTIC), Target(0.0, 0.1, 0.1)
     half, full = (budget.last_weights(target, share).gradient_bound for share in (0.5, 1.0))
     assert half < 0.9 * full
 
@@ -217,7 +219,7 @@ def test_the_noise_of_a_curvature_has_the_covariance_that_is_stated() -> None:
     np.testing.assert_allclose(np.cov(moved.T), estimate.curvature_noise(std, change), rtol=0.03, atol=0.01)
 
 
-def no_wrong_numbers(table: Table, truth: dict[int, float] | None = None) -> None:
+def no_wrong_numbers(table: SolvedTable, truth: dict[int, float] | None = None) -> None:
     for index, row in enumerate(table.rows):
         assert (row.line is None) == (row.reason is not None)
         if row.line is not None:
@@ -231,7 +233,7 @@ def test_a_step_is_finite_where_every_curvature_is_0() -> None:
     """Noise can make all margins so large that sigmoids are 0 or 1."""
     frame = FullFrame(np.zeros((1, 0)), np.ones(1), np.ones(0, dtype=bool))
     axes = decorrelated(frame, np.ones((1, 1)), 0.01, 1.0)
-    moved = Path(axes, 1.5).moved(axes.constant(1e4), np.ones(1), LogisticWeights(1.5, 0.5, 0.25))
+    moved = TablePath(axes, 1.5).moved(axes.constant(1e4), np.ones(1), LogisticWeights(1.5, 0.5, 0.25))
     assert 1 < (axes.constant(1e4) - moved)[0] < 2
 
 
@@ -252,7 +254,7 @@ def test_a_column_twice_is_not_resolved_and_others_are() -> None:
     no_wrong_numbers(table, {0: 3.0, 3: 0.0})
 
 
-def table_and_eigenvalues(population: Model, n: int, epsilon: float, repetition: int) -> tuple[Table, Vector]:
+def table_and_eigenvalues(population: Model, n: int, epsilon: float, repetition: int) -> tuple[SolvedTable, Vector]:
     """Return a table, and the raised eigenvalues of its curvature in noise stds."""
     quote = Draws(population, n, REPLACE_ONE).quote(epsilon)
     assert quote is not None
@@ -391,7 +393,7 @@ def test_a_row_has_the_same_coordinates_in_every_block(monkeypatch: pytest.Monke
     data = inputs.of_arrays(X, rng.uniform(-1, 1, n), problem)
     for _ in range(20):
         frame = FullFrame(rng.normal(size=(19, 18)), np.zeros(19), np.ones(18, bool))
-        work = Scores(frame, rng.normal(size=19), LinearWeights(0.5, 0.4))
+        work = WeightedScores(frame, rng.normal(size=19), LinearWeights(0.5, 0.4))
         sums = []
         for blocks in ([slice(0, n)], [slice(0, n - 1), slice(n - 1, n)]):
             monkeypatch.setattr(weighted_sums, "slices", lambda *_, blocks=blocks: blocks)
@@ -413,7 +415,7 @@ def test_coordinates_of_another_frame_are_computed_again(changed: str) -> None:
         "offset": replace(frame, offset=frame.offset + 1),
         "has_weight": replace(frame, has_weight=np.arange(4) > 0),
     }
-    works = [Scores(each, np.ones(4), LinearWeights(0.5, 0.4)) for each in (frame, frames[changed])]
+    works = [WeightedScores(each, np.ones(4), LinearWeights(0.5, 0.4)) for each in (frame, frames[changed])]
     data, fresh = (inputs.of_arrays(X, y, problem) for _ in range(2))
     first, second = (data.total(work) for work in works)
     np.testing.assert_array_equal(second, fresh.total(works[1]))
@@ -476,7 +478,7 @@ def test_a_refusal_names_the_rows_that_suffice() -> None:
 def test_a_plan_spends_all_and_its_forecast_improves_with_rows(is_linear: bool) -> None:
     ratios = []
     for n in (3_000, 10_000, 100_000, 1_000_000):
-        budget = Budget(n, 10, 1, 0.3, LINEAR if is_linear else LOGISTIC)
+        budget = TableBudget(n, 10, 1, 0.3, LINEAR if is_linear else LOGISTIC)
         for has_columns, has_numbers in ((False, False), (True, False), (True, True)):
             shares = budget.shares(has_columns, has_numbers)
             assert sum(shares.values()) == pytest.approx(1.0)

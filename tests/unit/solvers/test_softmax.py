@@ -284,5 +284,5 @@ def test_objective_perturbation_is_refused() -> None:
 def test_a_quote_counts_every_coordinate() -> None:
     problem = Problem(Softmax(3), domain=domains.LinfBall(1.0), n=1000, d=5, row_norm=1.0)
     quote = plan(methods.DpGd(), problem, Privacy(1.0, 1e-6))
-    assert quote.forecast.untrained == pytest.approx(math.log(3))
-    assert quote.forecast.distance == pytest.approx(math.sqrt(15))  # half the diameter of the box in 15 coordinates
+    assert quote.risk_bound.untrained == pytest.approx(math.log(3))
+    assert quote.risk_bound.distance == pytest.approx(math.sqrt(15))  # half the diameter of the box in 15 coordinates

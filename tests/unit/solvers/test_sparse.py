@@ -19,10 +19,10 @@ from accounting.privacy import Privacy, Unit
 from solvers import kernels, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
-from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
+from solvers.data_access.count_sums import Cells, Histograms, PredictionCounts, Products
 from solvers.data_access.data import Data, Work
 from solvers.data_access.frames import framed, in_frame
-from solvers.data_access.moment_sums import MeanRow, Residuals, Spread, Squares, Targets
+from solvers.data_access.moment_sums import MeanRow, ResidualSum, SpreadSum, Squares, Targets
 from solvers.data_access.persons import of_persons
 from solvers.data_access.sparse import Sparse
 from solvers.data_access.standardised import StandardisedOracle
@@ -142,8 +142,15 @@ def test_no_row_in_a_frame_is_longer_than_its_norm() -> None:
 
 MEAN = np.where(COLUMNS.is_number, 0.2, 0.4)
 MODEL = np.random.default_rng(6).normal(size=(1, D))
-SUMS: list[Work] = [MeanRow(), Spread(MEAN, 2.0), Squares(MEAN, math.inf), Squares(MEAN, 0.7), Targets(), Targets(0.3)]
-SUMS += [Residuals(frame(), MODEL[0], 0.7), Products(MEAN)]
+SUMS: list[Work] = [
+    MeanRow(),
+    SpreadSum(MEAN, 2.0),
+    Squares(MEAN, math.inf),
+    Squares(MEAN, 0.7),
+    Targets(),
+    Targets(0.3),
+]
+SUMS += [ResidualSum(frame(), MODEL[0], 0.7), Products(MEAN)]
 
 
 @pytest.mark.parametrize("work", SUMS, ids=lambda work: type(work).__name__)
@@ -157,7 +164,7 @@ def test_moments_are_those_of_the_dense_rows(work: Work) -> None:
 def test_counts_are_those_of_the_dense_rows(loss: Loss) -> None:
     sparse, dense = both(loss)
     model = np.random.default_rng(6).normal(size=(loss.outputs, D)) / 3
-    for work in (Histograms(7), Histograms(1), Histograms(1000), Scores(model, 10, 0.5)):
+    for work in (Histograms(7), Histograms(1), Histograms(1000), PredictionCounts(model, 10, 0.5)):
         assert np.array_equal(sparse.total(work), dense.total(work))
     layout = Columns((1, 3, 1), RANGES[3:5])
     X = np.column_stack((rows()[:, [6, 1, 2, 3, 7]], np.ones(N)))
@@ -264,7 +271,7 @@ def test_slots_without_a_row_have_no_entries() -> None:
     assert datasets[1].present().sum() == 3
     assert len(datasets[1].records.entry_values) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
     center = np.full(5, 0.7)
-    for work in (MeanRow(), Spread(center, 2.0), Squares(center, 0.1), Squares(center, math.inf), Histograms(4)):
+    for work in (MeanRow(), SpreadSum(center, 2.0), Squares(center, 0.1), Squares(center, math.inf), Histograms(4)):
         assert np.allclose(datasets[1].total(work), datasets[0].total(work), rtol=1e-14, atol=0)
 
 

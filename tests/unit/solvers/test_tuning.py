@@ -30,7 +30,7 @@ from solvers.methods import DpGd, Method, ObjectivePerturbation, OutputPerturbat
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import Quote, WorkLimits
+from solvers.solve import PlannedRun, WorkLimits
 from solvers.solve import run as run_one
 from solvers.trials import Candidate, Candidates, Tuning
 from tests.support.noiseless import noiseless
@@ -50,7 +50,7 @@ def candidate(method: Method, strength: float = 0.1) -> Candidate:
 CANDIDATES = Candidates((candidate(OutputPerturbation(steps=4)), candidate(DpGd(steps=2), 0.5)), 3)
 
 
-def tuned(quote: Quote) -> Tuning:
+def tuned(quote: PlannedRun) -> Tuning:
     assert isinstance(quote.method, Tuning)
     return quote.method
 

@@ -40,7 +40,7 @@ START = Start(distance=3.0, untrained=1.0)
 def test_the_bound_holds(method: Method, privacy: Privacy) -> None:
     """Rows all alike: the optimum is on the ball's boundary, as far as the bound allows, and known exactly."""
     X, y = np.tile([0.6, 0.8, 0.0], (TASK.n, 1)), np.ones(TASK.n)
-    forecast = plan(method, TASK, privacy).forecast
+    forecast = plan(method, TASK, privacy).risk_bound
     models = [solve(method, TASK, X, y, privacy).coefficients for _ in range(8)]
     excess = np.mean([math.log1p(math.exp(-float(X[0] @ w))) for w in models]) - math.log1p(math.exp(-2.0))
     assert forecast.distance == 2.0
@@ -63,17 +63,17 @@ def test_dp_acc_mds_bound_by_hand() -> None:
 
 def test_the_distance_is_certain_only_if_something_ensures_it() -> None:
     free = replace(TASK, domain=Free())
-    assert not plan(DpGd(), free, PRIVACY).forecast.distance_certain
-    assert "guess" in plan(DpGd(), free, PRIVACY).forecast.statement
-    regularized = plan(DpGd(), replace(free, regularizer=L2(0.5)), PRIVACY).forecast
+    assert not plan(DpGd(), free, PRIVACY).risk_bound.distance_certain
+    assert "guess" in plan(DpGd(), free, PRIVACY).risk_bound.statement
+    regularized = plan(DpGd(), replace(free, regularizer=L2(0.5)), PRIVACY).risk_bound
     assert (regularized.distance, regularized.distance_certain) == (1.0 / 0.5, True)
-    wide = plan(DpGd(), replace(TASK, domain=L2Ball(1e6)), PRIVACY).forecast
+    wide = plan(DpGd(), replace(TASK, domain=L2Ball(1e6)), PRIVACY).risk_bound
     assert (wide.distance, wide.distance_certain) == (5 * math.sqrt(3), False)
 
 
 def test_a_bound_above_the_untrained_loss_states_it() -> None:
-    small = plan(DpGd(), replace(TASK, n=20), PRIVACY).forecast
-    large = plan(DpGd(), replace(TASK, n=10**6), PRIVACY).forecast
+    small = plan(DpGd(), replace(TASK, n=20), PRIVACY).risk_bound
+    large = plan(DpGd(), replace(TASK, n=10**6), PRIVACY).risk_bound
     assert small.excess_risk is not None
     assert large.excess_risk is not None
     assert small.excess_risk > small.untrained == pytest.approx(math.log(2))
@@ -84,8 +84,8 @@ def test_a_bound_above_the_untrained_loss_states_it() -> None:
 
 def test_dp_acc_md_is_covered_where_runs_do_not_start_at_zero() -> None:
     inside = replace(TASK, domain=Simplex(2.0), n=10**6)
-    assert plan(DpGd(), inside, PRIVACY).forecast.excess_risk is None
-    forecast = plan(DpAccMd(), inside, PRIVACY).forecast
+    assert plan(DpGd(), inside, PRIVACY).risk_bound.excess_risk is None
+    forecast = plan(DpAccMd(), inside, PRIVACY).risk_bound
     assert forecast.distance == pytest.approx(2.0 * math.sqrt(2))
     assert forecast.excess_risk is not None
     assert forecast.excess_risk < forecast.untrained
@@ -102,19 +102,19 @@ def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGdRun | 
     assert bounds[0] < bounds[1] == bounds[2]
     ridge = replace(free, regularizer=L2(0.1))
     assert bound(replace(ridge, d=500), 0.1, START) < bound(replace(ridge, d=501), 0.1, START)
-    assert plan(as_method(method), replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
+    assert plan(as_method(method), replace(free, d=10**5), PRIVACY).risk_bound.distance == 5 * math.sqrt(500)
 
 
 def test_the_loss_of_the_untrained_model() -> None:
-    assert plan(DpGd(), replace(TASK, loss=Squared()), PRIVACY).forecast.untrained == 0.5
-    assert plan(DpGd(), replace(TASK, loss=Softmax(3)), PRIVACY).forecast.untrained == pytest.approx(math.log(3))
-    bounded = plan(DpGd(), replace(TASK, domain=L2Ball(0.1)), PRIVACY).forecast
+    assert plan(DpGd(), replace(TASK, loss=Squared()), PRIVACY).risk_bound.untrained == 0.5
+    assert plan(DpGd(), replace(TASK, loss=Softmax(3)), PRIVACY).risk_bound.untrained == pytest.approx(math.log(3))
+    bounded = plan(DpGd(), replace(TASK, domain=L2Ball(0.1)), PRIVACY).risk_bound
     assert bounded.untrained == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("method", [DpSvrg(), DpSvrgPp()], ids=["dp_svrg", "dp_svrg_pp"])
 def test_no_bound_is_stated_without_a_proof(method: Method) -> None:
-    forecast = plan(method, TASK, PRIVACY).forecast
+    forecast = plan(method, TASK, PRIVACY).risk_bound
     assert forecast.excess_risk is None
     assert "No bound" in forecast.statement
 

@@ -13,7 +13,7 @@ _NOT_CONVEX = "No bound is proven for a loss that is not convex."
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RiskBound:
     """A bound on the expected excess empirical risk, E[F(w) + r(w)] - min over C of F + r.
 
     F is over the rows as encoded, clipped to the row norm.
@@ -34,8 +34,8 @@ class Forecast:
     statement: str
 
 
-def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
-    """Return the forecast of a run whose first query has this noise std. Proofs: docs/proofs/forecast.md."""
+def risk_bound(run: Run, problem: Problem, noise_std: float) -> RiskBound:
+    """Return the bound for a run whose first query has this noise std. Proofs: docs/proofs/risk_bound.md."""
     reach, certain = _reach(problem)
     untrained = problem.G * reach
     if not problem.start.any():
@@ -43,7 +43,7 @@ def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
     start = Start(reach, untrained)
     bound = run.excess_risk(problem, noise_std, start) if problem.is_convex else _NOT_CONVEX
     if isinstance(bound, str):
-        return Forecast(None, reach, certain, untrained, bound)
+        return RiskBound(None, reach, certain, untrained, bound)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
     useless = " The untrained model has the same guarantee." if bound >= untrained else ""
     statement = (
@@ -51,7 +51,7 @@ def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
         f"{bound:.4g} if a minimizer lies within D = {reach:.4g} of the start ({source}). The bound covers the worst "
         f"data.{useless}"
     )
-    return Forecast(bound, reach, certain, untrained, statement)
+    return RiskBound(bound, reach, certain, untrained, statement)
 
 
 def _reach(problem: Problem) -> tuple[float, bool]:
