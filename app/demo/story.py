@@ -77,6 +77,7 @@ def run(url: str, token: str, folder: Path, register: Callable[[Client, Path], s
         print("accuracy to expect, tried on synthetic rows:")
         for at in expected.at:
             quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": at.epsilon}})
+            assert quote.share is not None, "no part of the budget is reserved"
             score = f"{at.score.median:.3f}, between {at.score.low:.3f} and {at.score.high:.3f}"
             print(f"  epsilon {at.epsilon:g} uses {100 * quote.share:.1f} % of the budget; accuracy {score}")
         counted = bob.jobs.submit(dataset=dataset.id, method="counts", columns=["station"], privacy=0.3).statistic()
