@@ -82,7 +82,8 @@ def _train(analyst: Client, dataset: Dataset, method: str, tested: Sequence[Row]
     model = job.result()
     accuracy = data.accuracy(model, tested)
     print(f"  {job.id}: {job.state} in {time.monotonic() - began:.1f} s, {job.job.progress.total} private answers")
-    print(f"  test accuracy {accuracy:.1%} on the {len(tested):,} test rows (majority class: {majority:.1%})")
+    baseline = f"majority class: {100 * majority:.1f} %"
+    print(f"  test accuracy {100 * accuracy:.1f} % on the {len(tested):,} test rows ({baseline})")
     recomputed = _check(job, model)
     privacy = model.privacy
     return {
@@ -100,7 +101,8 @@ def _print_quote(quote: Quote) -> None:
     print(f"  quote: {loss(quote.epsilon, quote.delta)}, certified by {quote.accountant}; it {fits}")
     for query in quote.queries:
         multiplier = f"noise multiplier {query.noise_multiplier:.3g}"
-        print(f"    {query.name}: {query.answers} answers, {query.mechanism['name']}, {multiplier}")
+        answers = f"{query.answers} answer{'s' if query.answers > 1 else ''}"
+        print(f"    {query.name}: {answers}, {query.mechanism['name']}, {multiplier}")
 
 
 def _check(job: JobHandle, model: Model) -> float | None:

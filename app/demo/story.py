@@ -62,24 +62,27 @@ def run(url: str, token: str, folder: Path, register: Callable[[Client, Path], s
     file.write_bytes(stays())
     refused_columns = _checked(file, dict(SPEC) | {"dialect": {"delimiter": ";", "encoding": "windows-1252"}})
     print(f"purse check, with the decimal comma forgotten, would refuse the file for: {', '.join(refused_columns)}")
-    print(f"  and with it for: {', '.join(_checked(file, SPEC)) or 'nothing'}")
+    print(f"  with the decimal comma declared, it would refuse: {', '.join(_checked(file, SPEC)) or 'nothing'}")
     with Client(url, token) as steward:
         uploaded = register(steward, file) if register else steward.datasets.upload(file, spec=SPEC).id
         dataset = steward.datasets.get(uploaded)
         people = {name: steward.tokens.create(name, role).token for name, role in _PEOPLE.items()}
         for name in ("ada", "bob"):
             steward.datasets.grant(dataset.id, name)
-    print(f"{dataset.name}: {dataset.persons} patients to train on; a patient is the unit, and the budget is epsilon 3")
+    print(
+        f"{dataset.name}: {dataset.persons:,} patients to train on; a patient is the unit, and the budget is epsilon 3"
+    )
     with Client(url, people["ada"]) as ada, Client(url, people["bob"]) as bob:
         expected = ada.forecast(dataset=dataset.id, target=TARGET, positive="ja", epsilons=EPSILONS, runs=5)
         print("accuracy to expect, tried on synthetic rows:")
         for at in expected.at:
             quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": at.epsilon}})
             score = f"{at.score.median:.3f}, between {at.score.low:.3f} and {at.score.high:.3f}"
-            print(f"  epsilon {at.epsilon:g} uses {quote.share:.1%} of the budget; accuracy {score}")
+            print(f"  epsilon {at.epsilon:g} uses {100 * quote.share:.1f} % of the budget; accuracy {score}")
         counted = bob.jobs.submit(dataset=dataset.id, method="counts", columns=["station"], privacy=0.3).statistic()
         assert isinstance(counted.result, CountsResult)
-        print(f"bob releases counts: {', '.join(f'{count:.0f}' for count in counted.result.counts)}")
+        counts = ", ".join(f"{count:,.0f}" for count in counted.result.counts)
+        print(f"bob releases counts of the column station: {counts}")
         job = ada.jobs.submit(dataset=dataset.id, **_MODEL)
         model = job.result(progress=False)
         measured = job.evaluate(privacy=2.0).evaluation(progress=False).result
@@ -95,7 +98,9 @@ def run(url: str, token: str, folder: Path, register: Callable[[Client, Path], s
         ledger = list(auditor.ledger(dataset.id))
     shares = {analyst.analyst: analyst.share for analyst in budget.analysts}
     checked = load(folder / "receipt.json", folder / "keys.json").verify(model=model, ledger=ledger)
-    print(f"the auditor sees {', '.join(f'{name} {share:.1%}' for name, share in shares.items())} of the budget,")
+    print(
+        f"the auditor sees {', '.join(f'{name} {100 * share:.1f} %' for name, share in shares.items())} of the budget,"
+    )
     print(
         f"  and recomputes ada's receipt without the server: epsilon {checked.recomputed_epsilon:.4g}, "
         f"by {checked.accountant}"

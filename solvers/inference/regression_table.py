@@ -146,8 +146,8 @@ class RegressionTableRun(WeightedRun):
         if budget.signal < budget.family.least_signal:
             records = "persons" if problem.unit.is_person else "rows"
             return (
-                f"with {d} parameters and this privacy, {budget.records_needed} {records} are needed, and there are "
-                f"{problem.n}. No coefficient would be resolved: use fewer columns, merge levels, or raise epsilon"
+                f"with {d} parameters and this privacy, {budget.records_needed:,} {records} are needed, and there are "
+                f"{problem.n:,}. No coefficient would be resolved: use fewer columns, merge levels, or raise epsilon"
             )
         return None
 

@@ -69,7 +69,7 @@ def test_the_story_starts_on_a_page_and_an_auditor_recomputes_it(
     with Visitor.arrived(browser, server.url, story_results["auditor"]) as visitor:
         page = visitor.page
         page.goto(f"/pages/datasets/{story_results['dataset']}/ledger")
-        expect(page.locator("[data-at=state]")).to_contain_text("and the server states the same.")
+        expect(page.locator("[data-at=state]")).to_contain_text("The server states the same.")
         for name, share in story_results["shares"].items():
             row = page.get_by_role("region", name="Shares by analyst").get_by_role("row", name=name)
             share_text = row.get_by_role("cell").last.inner_text().removesuffix(" %")

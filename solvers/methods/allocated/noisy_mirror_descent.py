@@ -53,8 +53,8 @@ class NoisyMirrorDescent(Strict):
     batch : Number of records in a slot (b), expected or exact, at most half of the records. By default chosen from the
         numbers of records and coefficients
     step : Step size (eta), above 0. By default chosen from the sizes, the privacy, the loss and the domain
-    form : "independent" or "ordered". Independent draws a slot for each record, which halves the noise. Ordered follows
-        the paper, with exactly b records in each slot and a random order
+    form : "independent" or "ordered". Independent draws a slot for each record, and needs about half the noise.
+        Ordered follows the paper, with exactly b records in each slot and a random order
     potential : Potential of the mirror step. By default the one with the smallest bound
 
     Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; docs/spec 4, T5. Deviations: steps

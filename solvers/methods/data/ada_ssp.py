@@ -34,7 +34,8 @@ class AdaSsp(Strict):
 
     min_w (1/2n) sum (<x_i, w> - y_i)^2 + (mu/2) ||w||^2 by
     w = M^-1 c,  M = A + (k + mu) I,  A = X'X/n + noise (symmetric),  c = X'y/n + noise,
-    k = the likely norm of the noise less a noisy lower bound on the smallest eigenvalue of X'X/n, or 0 if negative;
+    k = the likely norm of the noise less a noisy lower bound on the smallest eigenvalue of X'X/n (half of it if T > 1),
+    or 0 if negative;
     then, in rounds 2 to T,  w <- w + M^-1 (X' clip(y - Xw, -C, C) / n + noise - mu w).
 
     Precondition: ||x_i|| <= R, |y_i| <= C, enforced per record; C is the loss's residual bound, the target's scale.

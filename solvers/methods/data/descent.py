@@ -22,7 +22,7 @@ from solvers.problem import Problem, Vector
 
 _STEP_MARGIN = 1 - 1e-9  # keeps eta below 2 / (L + 2 s) after rounding
 _LEAST_GAP = 1e-12  # smaller gaps hardly contract, so rounding errors would accumulate without limit
-CLOSE = 0.05  # a default number of steps ends within this share of the sensitivity from the minimizer
+CLOSE = 0.05  # a default number of steps ends within this share of half the sensitivity from the minimizer
 
 
 def step_error(problem: Problem) -> float:
@@ -122,7 +122,7 @@ class Piece:
         return error
 
     def steps(self, largest: int) -> int:
-        """Return the public T after which the minimizer is nearer than 0.05 sensitivities; at most `largest`."""
+        """Return the public T after which the minimizer is nearer than 0.025 sensitivities; at most `largest`."""
         count = math.log(len(self.rows) / CLOSE) / -math.log1p(-self.gap)
         return max(1, math.ceil(min(largest, count)))
 

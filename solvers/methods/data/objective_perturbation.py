@@ -55,7 +55,7 @@ class ObjectivePerturbation(Strict):
         k ln(1 + L / (k n (mu + s))), for k rows in a record, is a tenth of epsilon. An s at which it exceeds nine
         tenths of epsilon is refused
     radius : Largest distance from the minimizer, positive. By default a hundredth of G / (n (L + mu + s)), which is
-        small against the noise, plus the steps of the lattice and of rounding
+        small against the noise, plus an allowance for the lattice and for rounding
 
     Reference: Kifer, Smith and Thakurta 2012; Iyengar et al. 2019 (AMP); Redberg, Koskela and Wang 2023;
     docs/spec 10.

@@ -39,10 +39,10 @@ class OutputPerturbation(Strict):
 
     Parameters
     ----------
-    steps : Number of steps (T), from 1 to 100000. By default enough to come within 0.05 sensitivities of the minimizer,
-        up to 2000
-    ridge : Strength added to the regularizer (s), from 0 to 1e6. By default the s at which its bias, s D^2 / 2, equals
-        the effect of the noise, L E||noise||^2 / 2, less mu
+    steps : Number of steps (T), from 1 to 100000. By default enough to come within 0.025 sensitivities of the
+        minimizer, up to 2000
+    ridge : Strength added to the regularizer (s), from 0 to 1e6. By default m - mu for the m that minimizes m D^2 / 2
+        + L E||noise||^2 / 2, the bias plus the effect of the noise, or 0 if mu exceeds m
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1; Zhang et al. 2017; docs/spec 10, T7', T8.

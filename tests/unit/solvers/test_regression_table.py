@@ -468,7 +468,7 @@ def test_a_refusal_names_the_rows_that_suffice() -> None:
     privacy = Privacy(1.0, 1e-6)
     with pytest.raises(Unsuitable) as refused:
         plan(RegressionTable(), small, privacy)
-    needed = int(str(refused.value).split(" rows are needed")[0].split(", ")[-1])
+    needed = int(str(refused.value).split(" rows are needed")[0].split(", ")[-1].replace(",", ""))
     plan(RegressionTable(), replace(small, n=needed), privacy)
     with pytest.raises(Unsuitable, match="rows are needed"):
         plan(RegressionTable(), replace(small, n=needed - 2), privacy)
