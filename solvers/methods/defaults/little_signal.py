@@ -15,7 +15,7 @@ def model_kind(problem: Problem, signal: float) -> ModelKind:
     if signal >= schedule.least_signal:
         return "full"
     is_small = isinstance(problem.loss, Logistic) and may_be_sparse(problem) and problem.moments is None
-    precision = signal * problem.size / problem.unit.slots  # n mu of the rows, of which a person has at least one
+    precision = signal * problem.size / problem.unit.slots  # n mu of the rows, if each person has one
     return "small" if is_small and precision >= CLASSES.least_precision else "constant"
 
 
