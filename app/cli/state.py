@@ -1,6 +1,7 @@
 """The state under PURSE_HOME, without a server or with one in this process."""
 
 import asyncio
+import difflib
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -28,12 +29,14 @@ from app.worker.forked import ForkedEngine
 from purse.errors import fault
 
 _START_SECONDS = 120.0
+_SIMILARITY = 0.9  # of names, as difflib measures it
 
 
 def settings_of(
     home: Path | None = None, host: str | None = None, port: int | None = None, workers: int | None = None
 ) -> Settings:
     """Return the settings of the environment, replaced by those of the command line."""
+    _refuse_misspelt()
     options = {"home": home, "host": host, "port": port, "workers": workers}
     try:
         chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -41,6 +44,16 @@ def settings_of(
     except ValidationError as error:
         faults = "; ".join(f"PURSE_{'.'.join(map(str, e['loc'])).upper()}: {fault(e)}" for e in error.errors())
         raise Refusal(f"Invalid setting: {faults}. Correct the environment variable or the option.") from None
+
+
+def _refuse_misspelt() -> None:
+    """Raise `Refusal` if a variable has almost the name of a setting. Other programs may have variables of PURSE_."""
+    names = [f"PURSE_{name.upper()}" for name in Settings.model_fields]
+    for variable in os.environ:
+        if variable.upper().startswith("PURSE_") and variable.upper() not in names:
+            similar = difflib.get_close_matches(variable.upper(), names, n=1, cutoff=_SIMILARITY)
+            if similar:
+                raise Refusal(f"{variable} is not a setting. Rename the variable to {similar[0]}, or remove it.")
 
 
 def settings_of_home(home: Path | None = None) -> Settings:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from app.cli.output import Refusal
+from app.cli.state import settings_of
 from app.settings import Settings
 
 SECRET = "s3cret-" + "x" * 32
@@ -43,6 +45,23 @@ def test_bad_value_is_refused_without_being_repeated(name: str, value: str, monk
         Settings()
     assert "input_value" not in str(caught.value)
     assert len(value) < 10 or value not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "setting"), [("PURSE_WORKER", "PURSE_WORKERS"), ("PURSE_LOGLEVEL", "PURSE_LOG_LEVEL")]
+)
+def test_a_misspelt_setting_is_refused(variable: str, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(Refusal, match=f"{variable} .*{setting}"):
+        settings_of()
+
+
+@pytest.mark.parametrize("variable", ["PURSE_URL", "PURSE_SECRETS_DIR", "PURSE_SERVICE_PORT", "purse_workers"])
+def test_variables_of_clients_and_orchestrators_are_no_misspelt_settings(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "3")
+    settings_of()
 
 
 def test_scheduler_speaks_mutual_tls_only(tmp_path: Path) -> None:
