@@ -18,7 +18,7 @@ class Huber(OneMargin):
 
     Parameters
     ----------
-    smoothing : h, in [1e-4, 100], in the unit of the target
+    smoothing : h, in [1e-4, 100], in the unit of encoded targets
     """
 
     takes: ClassVar[Literal["number"]] = "number"

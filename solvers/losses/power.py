@@ -23,8 +23,8 @@ class Power(OneMargin):
     Parameters
     ----------
     exponent : k, in (1, 2]
-    residual_bound : c, in [1e-6, 1e6], in the unit of the target
-    smoothing : h, 0 or in [1e-6, c], in the unit of the target
+    residual_bound : c, in [1e-6, 1e6], in the unit of encoded targets
+    smoothing : h, 0 or in [1e-6, c], in the unit of encoded targets
 
     Deviation: the power itself has no slope bound on an unbounded domain, so the residual is clipped at the public
     c = `residual_bound`, as in `squared`.

@@ -20,7 +20,7 @@ class Quantile(OneMargin):
     Parameters
     ----------
     level : q, in [0.001, 0.999]; the least mean loss of a constant is at the q-quantile of y
-    smoothing : h, 0 or in [1e-4, 100], in the unit of the target
+    smoothing : h, 0 or in [1e-4, 100], in the unit of encoded targets
     """
 
     takes: ClassVar[Literal["number"]] = "number"

@@ -17,7 +17,7 @@ class Squared(OneMargin):
 
     Parameters
     ----------
-    residual_bound : c, in [1e-6, 1e6], in the unit of the target
+    residual_bound : c, in [1e-6, 1e6], in the unit of encoded targets
 
     Deviation: the plain square has no slope bound on an unbounded domain, so the residual is clipped at the public
     c = `residual_bound` (Huber's loss). A target scaled to [-1, 1] has residuals of at most 1 at w = 0.

@@ -160,7 +160,7 @@ def test_the_solver_example(capsys: pytest.CaptureFixture[str]) -> None:
     release = names["release"]
     assert isinstance(release, Release)
     assert release.epsilon <= 0.5
-    assert "Quote(" in capsys.readouterr().out
+    assert "PlannedRun(" in capsys.readouterr().out
     assert len(PYTHON) == 2
 
 
