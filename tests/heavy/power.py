@@ -13,7 +13,8 @@ from accounting import Privacy
 from accounting.privacy import REPLACE_ONE, Relation
 from solvers.audit import CASES
 from solvers.audit.attack import halved
-from solvers.audit.cases import Case, attacked
+from solvers.audit.cases import Case
+from solvers.audit.findings import attacked
 from tests.support.audit import LOOK, SCREEN, SHARES, beyond, sources
 from tests.support.audit_cases import NULL, SHARED, TRIED
 

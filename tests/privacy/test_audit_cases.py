@@ -17,7 +17,8 @@ from solvers import plan
 from solvers.audit import CASES, audit
 from solvers.audit.attack import halved
 from solvers.audit.bounds import DELTAS
-from solvers.audit.cases import Case, ExactCase, attacked
+from solvers.audit.cases import Case, ExactCase
+from solvers.audit.findings import attacked
 from solvers.methods import Method
 from solvers.methods.defaults.little_signal import model_kind
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun

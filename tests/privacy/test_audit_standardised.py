@@ -21,7 +21,8 @@ from solvers import moment_bounds
 from solvers import plan as plan_of
 from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
-from solvers.audit.cases import CASES, Case, attacked
+from solvers.audit.cases import CASES, Case
+from solvers.audit.findings import attacked
 from solvers.audit.gaussian import ExactMeter, GaussianAttacker
 from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.cli import main
-from solvers.audit.cases import Finding
+from solvers.audit.findings import Finding
 
 
 @pytest.mark.slow
