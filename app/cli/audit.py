@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def audit(
     method: str, runs: Annotated[int, typer.Option(min=100, max=1_000_000)] = 4000, neighbors: Relation = "replace_one"
 ) -> Output:
-    """Attack a training method to check its guarantee.
+    """Attack a method to check its guarantee.
 
     The attack compares runs on two worst-case neighboring datasets, on this machine. Each lower bound on epsilon is
     correct except with probability one in a billion. A bound above the guaranteed epsilon would prove that the method

@@ -20,7 +20,7 @@ from purse.wire.files import FileReport
 def check(
     file: File, spec: OptionalFile = None, target: list[str] | None = None, propose: bool = False, sheet: Sheet = None
 ) -> Output:
-    """Check a file against its declaration, on this machine.
+    """Check a local file against its declaration.
 
     Nothing is sent. The exit code is 1 if a server would refuse the file. The report contains values of the file, so
     protect it like the file.

@@ -37,7 +37,7 @@ def program(first_word: str) -> typer.Typer:
     purse = typer.Typer(
         name="purse",
         cls=Overview,
-        help="Private models and statistics under a budget, each with a signed receipt.",
+        help="Private models and statistics with signed receipts.",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

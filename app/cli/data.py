@@ -115,7 +115,7 @@ def datasets(
 
 
 def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = False) -> Output:
-    """Show what is spent of a budget and what remains.
+    """Show the spent and the remaining budget.
 
     Parameters
     ----------

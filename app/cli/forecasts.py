@@ -33,7 +33,7 @@ def forecast(
     records: int | None = None,
     sample: OptionalFile = None,
 ) -> Output:
-    """Estimate what the noise of each epsilon costs in accuracy.
+    """Estimate what noise costs at each epsilon.
 
     The method is run many times on synthetic rows, with the noise that a job would have. No data is read and nothing
     is charged. The declaration does not state how strongly the target depends on the other columns, so try several

@@ -30,7 +30,7 @@ class Overview(TyperGroup):
         formatter.write(
             "\nSet PURSE_URL to the server and PURSE_TOKEN to your token.\n"
             "Every command has --help, which begins with an example.\n"
-            "Options: --help, --version, --install-completion, --show-completion\n"
+            "Options: --help, --version, --install-completion\n"
         )
 
 

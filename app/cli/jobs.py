@@ -84,7 +84,7 @@ def tune(
     wait: Wait = False,
     idempotency_key: Key = None,
 ) -> Output:
-    """Train several candidates at one price and keep the best.
+    """Train several candidates and keep the best.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ def health(metrics: bool = False, url: Url = DEFAULT_URL) -> Output:
 
 
 def demo(json: Json) -> None:
-    """Run the whole service once on a real dataset.
+    """Run the whole service on a real dataset.
 
     The demonstration uses a temporary folder and removes it at the end.
 

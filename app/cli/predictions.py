@@ -22,7 +22,7 @@ _BATCH_ROWS = 10_000
 
 
 def predict(client: Client, model: str, file: File, spec: OptionalFile = None, out: Path | None = None) -> Output:
-    """Apply a released model to the rows of a CSV file.
+    """Apply a released model to a CSV file.
 
     Predictions cost nothing, because the model is already released. No server is needed if the model is a file. The CSV
     file must have the model's columns, and may have the target and other columns of the spec. Missing and unreadable

@@ -108,7 +108,7 @@ def test_the_overview_fits_one_screen_and_has_every_command_that_is_not_hidden(r
     lines = out.splitlines()
     assert (code, err) == (0, "")
     assert len(lines) <= 48
-    assert max(map(len, lines)) < 80
+    assert max(map(len, lines)) < 60
     assert "..." not in out
     command_names = [line.split()[0] for line in lines if line.startswith("  ")]
     assert sorted(command_names) == sorted(name for name, command in PROGRAM.commands.items() if not command.hidden)
