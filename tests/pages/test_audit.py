@@ -88,7 +88,7 @@ def test_an_auditor_sees_each_share_as_the_browser_recomputes_it(
 
 
 def test_a_receipt_is_dropped_on_the_ledger_and_recomputed(auditor: Page, audited: dict[str, Any]) -> None:
-    expect(auditor.locator("[data-at=state]")).to_contain_text("All 7 entries")
+    expect(auditor.locator("[data-at=state]")).to_contain_text("Entries 1 to 7 are verified")
     folder = audited["kept"] / "ada"
     requests = _requests(auditor)
     _give(auditor, folder / "receipt.json", folder / "keys.json", folder / "model.json")
