@@ -92,7 +92,7 @@ def test_purse_backup_of_a_running_server_is_restored_by_copying(
             main(["server", "backup", str(tmp_path / "copy"), "--home", str(tmp_path / "home")])
         receipt = service.call("auditor", "GET", f"/v1/jobs/{job}/receipt").json()
         tokens = service.tokens
-    assert "1 datasets" in capsys.readouterr().err
+    assert "datasets: 1" in capsys.readouterr().err
     shutil.copytree(tmp_path / "copy", tmp_path / "restored")
     with make_service(tmp_path / "restored", epoch_file=tmp_path / "elsewhere") as restored:
         restored.tokens = tokens
