@@ -55,7 +55,8 @@ def predict(client: Client, model: str, file: File, spec: OptionalFile = None, o
     if out is None:
         return Output({"classes": classes, "predictions": predictions}, content, notes)
     out.write_bytes(content.encode())
-    notes.append(f"wrote {out}: {len(predictions)} rows")
+    meaning = f" of P({released.classes[1]})" if released.link == "logistic" and released.classes else ""
+    notes.append(f"wrote {out}: {len(predictions)} rows{meaning}")
     return Output({"written": str(out), "rows": len(predictions)}, notes=notes)
 
 

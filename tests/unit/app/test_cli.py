@@ -460,7 +460,7 @@ def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, st
         run("model", job, "--out", str(tmp_path / "m.json"))
         code, out, _ = run("predict", released, str(file))
         assert (code, out.split("\n")[0], out.count("\n")) == (0, "prediction", 402)
-    run("predict", job, str(file), "--out", str(tmp_path / "p.csv"))
+    assert "rows of P(" in run("predict", job, str(file), "--out", str(tmp_path / "p.csv"))[2]
     assert (tmp_path / "p.csv").read_text() == out
     (tmp_path / "odd.csv").write_text("age,sex,height\n20,f,3\n")
     for odd, says in ((tmp_path / "odd.csv", "not in the model: height"), (spec, "has no row under a header")):
