@@ -105,13 +105,12 @@ Link = Literal["logistic", "softmax", "sign", "identity", "log"]
 class Model(Wire):
     """margin = intercept + sum over features of coefficient * encoded value. The link turns it into a prediction.
 
-    Encoding, in the order of `features`: a number x is clamped to [lower, upper] and becomes
-    (2 x - lower - upper) / (upper - lower). If it has an origin, it becomes (x - origin) / scale instead, clamped to
-    [-1, 1]. A number has one coefficient. A category becomes one 0/1 value per declared category and one more for
-    "other". A missing value becomes the column's default
-    first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin). `sign` gives the class, positive if margin > 0,
-    and no probability. `identity` gives the target as (lower + upper) / 2 + margin (upper - lower) / 2, or as
-    origin + margin scale. `log` gives the mean count e^margin, and at most the upper bound.
+    Encoding, in the order of `features`: a number x is clamped to [lower, upper] and becomes (2 x - lower - upper) /
+    (upper - lower). If it has an origin, it becomes (x - origin) / scale instead, clamped to [-1, 1]. A number has one
+    coefficient. A category becomes one 0/1 value per declared category and one more for "other". A missing value
+    becomes the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin). `sign` gives the
+    class, positive if margin > 0, and no probability. `identity` gives the target as (lower + upper) / 2 + margin
+    (upper - lower) / 2, or as origin + margin scale. `log` gives the mean count e^margin, and at most the upper bound.
 
     Link `softmax` has one margin per class, so `coefficients` holds a list for each class and `intercept` a number for
     each, in the order of `classes`: P(class k) = e^(margin k) / sum over all classes j of e^(margin j).

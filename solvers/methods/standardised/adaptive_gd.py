@@ -68,9 +68,9 @@ class AdaptiveGd(Strict):
     Parameters
     ----------
     steps : Number of steps (T), from 1 to 10000. By default 500 for quantile, absolute and huber, otherwise 250, or 2 d
-        up to 500 if n mu* / d >= 10. For classes the default is at least 8 / sqrt(eta sigma), so
-        that momentum converges, but at most 1000 and 5e9 / n. Steps that test a wide limit are not counted. Here eta is
-        the step size, and sigma = 2 C / (n mu*) the noise of a single gradient
+        up to 500 if n mu* / d >= 10. For classes the default is at least 8 / sqrt(eta sigma), so that momentum
+        converges, but at most 1000 and 5e9 / n. Steps that test a wide limit are not counted. Here eta is the step
+        size, and sigma = 2 C / (n mu*) the noise of a single gradient
     slope_limit : Largest C in units of the largest slope, in [1e-6, 8], unused for squared. By default
         (n mu* / (100 d))^(1/3) in [0.5, 8]. For logistic and softmax, a default below 2.5 is replaced by 0.5 if n mu* /
         d < 200, and by 1 otherwise. A run of these two losses begins with C <= 1, and uses a larger C only if a test
