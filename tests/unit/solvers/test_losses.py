@@ -80,7 +80,7 @@ def test_the_loops_exponential_is_the_exponential() -> None:
     assert math.isnan(kernels.exp(math.nan))
 
 
-FAR = np.concatenate([np.linspace(0.0, 800.0, 4001), [1e300]])
+MARGIN_SIZES = np.concatenate([np.linspace(0.0, 800.0, 4001), [1e300]])
 
 
 def is_normal(slopes: Floats) -> bool:
@@ -90,15 +90,15 @@ def is_normal(slopes: Floats) -> bool:
 
 
 def test_no_slope_of_softmax_is_a_subnormal_number() -> None:
-    margins = np.stack([np.zeros_like(FAR), -FAR])
-    assert all(is_normal(Softmax(2).slope(margins, np.full(len(FAR), y))) for y in (0.0, 1.0))
+    margins = np.stack([np.zeros_like(MARGIN_SIZES), -MARGIN_SIZES])
+    assert all(is_normal(Softmax(2).slope(margins, np.full(len(MARGIN_SIZES), y))) for y in (0.0, 1.0))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 class TestEveryLoss:
     def test_no_slope_is_a_subnormal_number(self, loss: OneMargin) -> None:
-        for margins in (-FAR, FAR):
-            assert all(is_normal(loss.slope(margins, np.full(len(FAR), y))) for y in _targets(loss))
+        for margins in (-MARGIN_SIZES, MARGIN_SIZES):
+            assert all(is_normal(loss.slope(margins, np.full(len(MARGIN_SIZES), y))) for y in _targets(loss))
 
     def test_its_slope_is_its_derivative(self, loss: OneMargin) -> None:
         """A convex loss rises between two points by no less than the first's slope says, by no more than the second's;
