@@ -88,12 +88,7 @@ class ProblemError(ClientError):
         report: FileReport | None = None,
         retry_after: float | None = None,
     ) -> None:
-        fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
-        message = ": ".join(part for part in (code, fields or detail) if part)
-        if remaining is not None:
-            fitting = loss(remaining.epsilon, remaining.delta)
-            message = f"{_REMAINING.sub('', message).rstrip('.')}. The most that fits is {fitting}."
-        super().__init__(message)
+        super().__init__(code, status, detail)
         self.code = code
         self.status = status
         self.detail = detail
@@ -101,6 +96,14 @@ class ProblemError(ClientError):
         self.violations = tuple(violations)
         self.report = report
         self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        fields = "; ".join(f"{violation.where}: {violation.what}" for violation in self.violations)
+        message = ": ".join(part for part in (self.code, fields or self.detail) if part)
+        if self.remaining is None:
+            return message
+        fitting = loss(self.remaining.epsilon, self.remaining.delta)
+        return f"{_REMAINING.sub('', message).rstrip('.')}. The most that fits is {fitting}."
 
 
 def problem(status: int, body: bytes, retry_after: str | None = None) -> ProblemError:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, final
 
-from purse.client.calls import act, api_path, get, post
+from purse.client.calls import act, api_path, get, post, reference
 from purse.client.events import FINISHED, EventStream, as_event
 from purse.client.progress import Watch, watching
 from purse.client.requests import (
@@ -65,7 +65,7 @@ class AsyncJobs:
         ProblemError
             budget_exhausted, whose `remaining` states what is left; and others.
         """
-        request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        request = job_request(dataset, target, privacy, options)
         return await self._submitted(api_path("jobs"), request, idempotency_key)
 
     @completed
@@ -95,7 +95,7 @@ class AsyncJobs:
             as `submit`.
         """
         ways = [expanded({"method": each} if isinstance(each, str) else each) for each in candidates]
-        request = job_request(await self._sender.identify(dataset), target, privacy, {**options, "candidates": ways})
+        request = job_request(dataset, target, privacy, {**options, "candidates": ways})
         return await self._submitted(api_path("tunings"), request, idempotency_key)
 
     async def get(self, job: str) -> "AsyncJobHandle":
@@ -120,9 +120,9 @@ class AsyncJobs:
         ----------
         since, until : jobs submitted from this UTC time on, and before this one: "2026-11-22" or "2026-11-22T17:00:00Z"
         """
-        identifier = None if dataset is None else await self._sender.identify(dataset)
         filters = {"state": state, "method": method, "kind": kind, "analyst": analyst, "since": since, "until": until}
-        return await self._sender.all(api_path("jobs"), Page[Job], dataset=identifier, order=order, **filters)
+        named = None if dataset is None else reference(dataset)
+        return await self._sender.all(api_path("jobs"), Page[Job], dataset=named, order=order, **filters)
 
     async def model(self, job: str) -> Model:
         """Return the model that a job released."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, final
 
-from purse.client.calls import Call, api_path, get, post, reader
+from purse.client.calls import Call, api_path, dataset_path, get, post, reader, reference
 from purse.client.requests import privacy_of, without_none
 from purse.client.sending import Sender
 from purse.receipts import Receipt
@@ -66,7 +66,7 @@ class AsyncSessions:
             title=title,
             lifetime=lifetime,
         )
-        path = await self._sender.dataset_path(dataset, "sessions")
+        path = dataset_path(dataset, "sessions")
         call = post(path, request, Session, key=idempotency_key or secrets.token_hex(16))
         return AsyncSessionHandle(self._sender, await self._sender.send(call))
 
@@ -76,8 +76,8 @@ class AsyncSessions:
 
     async def list(self, *, dataset: Dataset | str | None = None, order: Order = "desc") -> Sequence[Session]:
         """Return the sessions that this token can see, on one dataset or all, the newest first."""
-        identifier = None if dataset is None else await self._sender.identify(dataset)
-        return await self._sender.all(api_path("sessions"), Page[Session], dataset=identifier, order=order)
+        named = None if dataset is None else reference(dataset)
+        return await self._sender.all(api_path("sessions"), Page[Session], dataset=named, order=order)
 
 
 @final
