@@ -11,9 +11,10 @@ from purse.text import loss
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.violations import plain_message
 from purse.wire.base import Identifier
+from purse.wire.budgets import PrivacyLoss
 from purse.wire.files import FileReport
 from purse.wire.jobs import JobState
-from purse.wire.problems import ProblemDetails, Remaining, Violation
+from purse.wire.problems import ProblemDetails, Violation
 
 UNKNOWN: Final = "unexpected_response"
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
@@ -83,7 +84,7 @@ class ProblemError(ClientError):
         status: int,
         detail: str | None = None,
         *,
-        remaining: Remaining | None = None,
+        remaining: PrivacyLoss | None = None,
         violations: Sequence[Violation] = (),
         report: FileReport | None = None,
         retry_after: float | None = None,

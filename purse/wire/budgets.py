@@ -60,13 +60,9 @@ class AnalystSpend(Wire):
     """The analyst's limit, if there is one."""
 
 
-class Promise(Wire):
+class Promise(PrivacyLoss):
     """A budget and its start. Everything released before the next budget began is covered by this one."""
 
-    epsilon: float
-    """Its epsilon."""
-    delta: float
-    """Its delta."""
     since: Timestamp
 
 

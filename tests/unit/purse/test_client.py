@@ -58,6 +58,7 @@ from purse.prediction import encode
 from purse.wire.allotments import AllotmentRequest
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
+from purse.wire.neighbors import between
 from purse.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
 from tests.support.light import WITHOUT, python
@@ -73,8 +74,10 @@ QUOTE = {
     "dataset": "ds_a",
     "method": {"name": "dp_gd", "steps": 10, "step": 0.5},
     "reason": "requested",
+    "preparation": {"name": "declared", "reason": "requested", "statement": "as declared"},
     "epsilon": 0.5,
     "delta": 1e-7,
+    **between("replace_one", 0.5, 1e-7),
     "accountant": "exact_gaussian",
     "accountant_version": "1",
     "queries": [
@@ -88,11 +91,22 @@ QUOTE = {
         }
     ],
     "gradient_evaluations": 1000,
+    "forecast": {
+        "excess_risk": None,
+        "untrained": 0.7,
+        "distance": 6.0,
+        "distance_certain": False,
+        "statement": "not proven",
+        "seconds": 0.1,
+    },
     "rows": 100,
+    "unit": {"name": "row"},
     "dimension": 3,
     "row_norm": 2.0,
     "gradient_bound": 2.0,
+    "slope_limit": 1.0,
     "fits": True,
+    "share": 0.4,
     "remaining": {"epsilon": 1.0, "delta": 1e-7},
     "remaining_after": None,
 }
@@ -110,8 +124,8 @@ MODEL = Model.model_validate(
 
 def _job(state: str = "queued", **fields: Any) -> dict[str, Any]:
     progress = {"done": 0, "total": 10}
-    base = {"id": "job_a", "dataset": "ds_a", "analyst": "alice", "state": state, "attempt": 0, "progress": progress}
-    return base | {"quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | fields
+    base = {"id": "job_a", "kind": "model", "dataset": "ds_a", "analyst": "alice", "state": state, "attempt": 0}
+    return base | {"progress": progress, "quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | fields
 
 
 def _client(handler: Handler, **options: Any) -> Client:
