@@ -39,8 +39,9 @@ def upload(client: Client, file: File, spec: FileOption, resume: str | None = No
       purse upload census.csv --spec census.json
     where census.json is
       {"name": "census",
-       "columns": [{"name": "age", "type": "number", "lower": 17, "upper": 90},
-                   {"name": "income", "type": "category", "categories": ["<=50K", ">50K"]}],
+       "columns": [
+         {"name": "age", "type": "number", "lower": 17, "upper": 90},
+         {"name": "sex", "type": "category", "categories": ["Female", "Male"]}],
        "budget": {"epsilon": 3.0, "delta": 1e-6}}
     """
     declared = _declaration(spec)
@@ -72,7 +73,8 @@ def declare(client: Client, spec: FileOption) -> Output:
     Example:
       purse dataset declare --spec registry.json
     where registry.json is
-      {"name": "registry", "rows": 50000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+      {"name": "registry", "rows": 50000,
+       "budget": {"epsilon": 3.0, "delta": 1e-6}}
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ def _listed(datasets: Sequence[Dataset]) -> Output:
         (
             each.id,
             each.name,
-            f"{each.rows or each.persons} {each.unit.name}s",
+            f"{each.rows or each.persons:,} {each.unit.name}s",
             each.budget.jobs,
             percent(each.budget.share),
             f"epsilon {each.budget.remaining.epsilon:.4g}",
@@ -185,7 +187,7 @@ def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
     return [
         ("budget", f"{text.loss(status.epsilon, status.delta)} ({status.filter} filter)"),
         ("protected", status.unit),
-        *neighbors(status.neighbors, status.epsilon, status.delta, explain),
+        neighbors(status, explain),
         ("share", f"{percent(status.share)} is spent, {percent(1 - status.share)} remains"),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),

@@ -182,7 +182,7 @@ def accept_rollback(reason: Annotated[str, typer.Option()], home: Home = None) -
 
     \b
     Example:
-      purse ledger accept-rollback --reason "disk lost, copy of 21 November" --home /srv/purse
+      purse ledger accept-rollback --reason "disk lost" --home /srv/purse
     """
     from app.cli.state import settings_of_home
     from app.identity.home import open_database

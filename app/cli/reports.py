@@ -24,5 +24,5 @@ def cures(report: FileReport) -> Iterator[str]:
     for column in report.columns:
         for outcome in column.outcomes:
             if outcome.cure is not None:
-                kind = f"{outcome.count} {outcome.what.replace('_', ' ')}, first on line {outcome.line}"
+                kind = f"{outcome.count:,} {outcome.what.replace('_', ' ')}, first on line {outcome.line:,}"
                 yield f"{column.name}: {kind}. {outcome.cure}"

@@ -43,8 +43,8 @@ def open_session(
 
     \b
     Examples:
-      purse sessions open census --epsilon 1 --count 500 --rate 0.02 --title "small network"
-      purse sessions open census --gaussian 4 --count 100
+      purse sessions open census --epsilon 1 --count 500 --rate 0.02
+      purse sessions open census --gaussian 4 --count 100 --title "small network"
       purse sessions open census --events plan.json --lifetime 7200
     """
     stated = (epsilon, mechanism.gaussian, mechanism.laplace, mechanism.pure, events)
@@ -157,7 +157,7 @@ def session_output(session: Session) -> Output:
 
 
 def _recorded(session: Session) -> str:
-    return f"{sum(part.recorded for part in session.plan)} of {sum(part.count for part in session.plan)}"
+    return f"{sum(part.recorded for part in session.plan):,} of {sum(part.count for part in session.plan):,}"
 
 
 def _charge(charge: SessionCharge) -> str:
