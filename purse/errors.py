@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -71,6 +72,7 @@ def fault(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> str
     return plain_message(error)
 
 
+@dataclass(eq=False, repr=False)
 class ProblemError(ClientError):
     """The server refused the request: an RFC 9457 problem document, its stable `code` first.
 
@@ -78,25 +80,14 @@ class ProblemError(ClientError):
     wrong, and `retry_after` (seconds) if the server said when to try again.
     """
 
-    def __init__(
-        self,
-        code: str,
-        status: int,
-        detail: str | None = None,
-        *,
-        remaining: PrivacyLoss | None = None,
-        violations: Sequence[Violation] = (),
-        report: FileReport | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(code, status, detail)
-        self.code = code
-        self.status = status
-        self.detail = detail
-        self.remaining = remaining
-        self.violations = tuple(violations)
-        self.report = report
-        self.retry_after = retry_after
+    code: str
+    status: int
+    detail: str | None = None
+    _: KW_ONLY
+    remaining: PrivacyLoss | None = None
+    violations: Sequence[Violation] = ()
+    report: FileReport | None = None
+    retry_after: float | None = None
 
     def __str__(self) -> str:
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in self.violations)

@@ -263,8 +263,9 @@ class Model(Tabular, models.Model):
         ]
         if unsupported := self.unsupported_categories:
             count = sum(map(len, unsupported.values()))
+            noun = "category" if count == 1 else "categories"
             reason = "released share below its noise, coefficient 0"
-            facts.append(("unsupported", f"{count} categories in {', '.join(unsupported)}: {reason}"))
+            facts.append(("unsupported", f"{count} {noun} in {', '.join(unsupported)}: {reason}"))
         return facts
 
 

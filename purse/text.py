@@ -67,6 +67,11 @@ def amount(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:.3g} %"
+
+
 def loss(epsilon: float, delta: float) -> str:
     """Return a privacy loss as text."""
     return f"epsilon {epsilon:.4g} at delta {delta:.3g}"

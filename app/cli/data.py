@@ -9,7 +9,7 @@ from rich import progress
 from rich.console import Console
 
 from app.cli.options import Explain, File, FileOption, OldestFirst, OptionalArgument, Sheet
-from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
+from app.cli.output import Output, Refusal, loss, neighbors, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
 from purse import Client, text
@@ -133,7 +133,7 @@ def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = 
     status = client.datasets.budget(dataset)
     report = text.facts(_standing(status, explain))
     if status.analysts:
-        rows = [(each.analyst, each.jobs, percent(each.share), loss(each.spent)) for each in status.analysts]
+        rows = [(each.analyst, each.jobs, text.percent(each.share), loss(each.spent)) for each in status.analysts]
         report += text.table(("analyst", "jobs", "share", "spent"), rows)
     allotments = [each.allotment for each in status.analysts if each.allotment is not None]
     return Output(status, report + (allotment_table(allotments) if allotments else ""))
@@ -166,7 +166,7 @@ def _listed(datasets: Sequence[Dataset]) -> Output:
             each.name,
             f"{each.rows or each.persons:,} {each.unit.name}s",
             each.budget.jobs,
-            percent(each.budget.share),
+            text.percent(each.budget.share),
             f"epsilon {each.budget.remaining.epsilon:.4g}",
         )
         for each in (datasets[at] for at in order)
@@ -188,7 +188,7 @@ def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
         ("budget", f"{text.loss(status.epsilon, status.delta)} ({status.filter} filter)"),
         ("protected", status.unit),
         neighbors(status, explain),
-        ("share", f"{percent(status.share)} is spent, {percent(1 - status.share)} remains"),
+        ("share", f"{text.percent(status.share)} is spent, {text.percent(1 - status.share)} remains"),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),
         ("jobs", status.jobs),

@@ -19,7 +19,7 @@ from app.cli.options import (
     Training,
     Wait,
 )
-from app.cli.output import Output, loss, neighbors, percent, read_json, write_json
+from app.cli.output import Output, loss, neighbors, read_json, write_json
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire import jobs as wire
@@ -164,7 +164,7 @@ def list_jobs(
             each.analyst,
             each.state,
             each.quote.epsilon,
-            "-" if each.share is None else percent(each.share),
+            "-" if each.share is None else text.percent(each.share),
         )
         for each in jobs
     ]
@@ -245,7 +245,7 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
     elif is_model:
         facts.append(("forecast", price.forecast.statement))
     if price.share is not None:
-        facts.append(("uses", f"{percent(price.share)} of the budget"))
+        facts.append(("uses", f"{text.percent(price.share)} of the budget"))
     facts += [
         ("remains now", loss(price.remaining)),
         ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
@@ -275,7 +275,7 @@ def _expected_widths(expected: ExpectedTable) -> str:
 
 def job_output(job: wire.Job) -> Output:
     """Return a job as the result of a command."""
-    uses = "" if job.share is None else f", uses {percent(job.share)} of the budget"
+    uses = "" if job.share is None else f", uses {text.percent(job.share)} of the budget"
     facts = [
         ("job", job.id),
         ("state", f"{job.state} ({job.error})" if job.error else job.state),

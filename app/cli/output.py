@@ -69,11 +69,6 @@ def note(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
-def percent(share: float) -> str:
-    """Return a share of a budget in percent."""
-    return f"{100 * share:.3g} %"
-
-
 def loss(value: Allotment | PrivacyLoss | PrivacyStatement | None) -> str:
     """Return an (epsilon, delta) as text, "-" for None."""
     return "-" if value is None else text.loss(value.epsilon, value.delta)

@@ -14,7 +14,7 @@ from accounting.records.documents import parse
 from accounting.records.signing import named_key
 from app.cli.ledger import Heads, read_entries, read_head
 from app.cli.options import File, Job, OptionalFile
-from app.cli.output import Output, Refusal, described, percent
+from app.cli.output import Output, Refusal, described
 from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
 from purse.wire.receipts import KeySet
@@ -114,7 +114,7 @@ def facts(receipt: Receipt) -> list[tuple[str, object]]:
         ("neighbors", stated["neighbors"]),
     ]
     if "share" in stated:
-        lines.append(("used", f"{percent(stated['share'])} of the budget when charged"))
+        lines.append(("used", f"{text.percent(stated['share'])} of the budget when charged"))
     if "session" in stated:
         lines += _session_facts(stated)
     else:

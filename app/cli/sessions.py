@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.options import Dataset, Key, OldestFirst, OptionalFile
-from app.cli.output import Output, Refusal, percent, read_json
+from app.cli.output import Output, Refusal, read_json
 from app.cli.outside import Count, Mechanism
 from app.cli.receipts import saved
 from purse import Client, text
@@ -161,7 +161,7 @@ def _recorded(session: Session) -> str:
 
 
 def _charge(charge: SessionCharge) -> str:
-    share = "" if charge.share is None else f", {percent(charge.share)} of the budget"
+    share = "" if charge.share is None else f", {text.percent(charge.share)} of the budget"
     return text.loss(charge.epsilon, charge.delta) + share
 
 

@@ -9,7 +9,7 @@ async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, final
 
@@ -27,7 +27,7 @@ from purse.client.requests import (
     privacy_of,
     without_none,
 )
-from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
+from purse.client.sending import TIMEOUT, Driver, Group, Sender, Waiting
 from purse.client.sessions import AsyncSessions
 from purse.client.statistics import AsyncStatistics
 from purse.errors import ProblemError
@@ -201,11 +201,8 @@ class AsyncClient:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncTokens:
+class AsyncTokens(Group):
     """Bearer tokens, for stewards."""
-
-    _sender: Sender
 
     async def create(
         self, name: str, role: Role, *, scopes: Sequence[Scope] | None = None, lifetime: int | None = None
@@ -237,11 +234,8 @@ class AsyncTokens:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncWebhooks:
+class AsyncWebhooks(Group):
     """Addresses that receive a message when a job finishes; `purse.webhooks.verify` checks the messages."""
-
-    _sender: Sender
 
     async def create(self, url: str) -> Webhook:
         """Register an address that receives a message about each of your jobs that finishes."""

@@ -1,13 +1,12 @@
 """Datasets from asyncio: registering them, their budgets, samples and twins, grants and allotments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Unpack, final
 
 from purse.client import calls, parts
 from purse.client.calls import Call, Source, Spec, act, api_path, dataset_path, delete, get, post, reader
 from purse.client.requests import AllotmentOptions, completed, without_none
-from purse.client.sending import Sender
+from purse.client.sending import Group
 from purse.results import BudgetReport, Twin
 from purse.wire.allotments import Allotment
 from purse.wire.base import Order, Page
@@ -18,11 +17,8 @@ from purse.wire.twins import AttachedSample, PublicSample, TwinSource
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncDatasets:
+class AsyncDatasets(Group):
     """Datasets and their budgets."""
-
-    _sender: Sender
 
     async def upload(
         self, file: Source, *, spec: Spec, resume: str | None = None, sheet: str | None = None

@@ -17,7 +17,7 @@ from purse.client.requests import (
     job_request,
     privacy_of,
 )
-from purse.client.sending import Sender
+from purse.client.sending import Group, Sender
 from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
@@ -30,11 +30,8 @@ from purse.wire.receipts import KeySet, ReceiptDocument
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncJobs:
+class AsyncJobs(Group):
     """Jobs of a server."""
-
-    _sender: Sender
 
     @completed
     async def submit(

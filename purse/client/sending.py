@@ -187,6 +187,13 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Calls that belong together, such as those about jobs."""
+
+    _sender: Sender
+
+
+@dataclass(frozen=True, slots=True)
 class _AsyncLines:
     """An iterator of lines as an asynchronous one."""
 

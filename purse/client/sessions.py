@@ -8,7 +8,7 @@ from typing import Any, Self, final
 
 from purse.client.calls import Call, api_path, dataset_path, get, post, reader, reference
 from purse.client.requests import privacy_of, without_none
-from purse.client.sending import Sender
+from purse.client.sending import Group, Sender
 from purse.receipts import Receipt
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
@@ -17,11 +17,8 @@ from purse.wire.sessions import PlannedEvent, Session, SessionState
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncSessions:
+class AsyncSessions(Group):
     """Sessions of a server."""
-
-    _sender: Sender
 
     async def open(
         self,

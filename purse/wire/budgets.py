@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from purse.text import percent
 from purse.wire.allotments import Allotment
 from purse.wire.base import Delta, Epsilon, Name, Protected, Timestamp, Wire
 from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
@@ -100,4 +101,6 @@ class BudgetStatus(Wire):
 
     def __repr__(self) -> str:
         remainder = f"one more job may take epsilon {self.remaining.epsilon:.4g}"
-        return f"<budget: {self.share:.3%} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {remainder}>"
+        return (
+            f"<budget: {percent(self.share)} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {remainder}>"
+        )

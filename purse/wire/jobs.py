@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, RootModel
 
-from purse.text import loss
+from purse.text import loss, percent
 from purse.wire.base import Identifier, Name, Omitted, Protected, Sha256, Timestamp, Wire
 from purse.wire.budgets import PrivacyLoss
 from purse.wire.inference import ExpectedTable
@@ -172,7 +172,7 @@ class Quote(Wire):
     """Warnings for the analyst."""
 
     def __repr__(self) -> str:
-        share = "" if self.share is None else f", {self.share:.3%} of the budget"
+        share = "" if self.share is None else f", {percent(self.share)} of the budget"
         fits = "" if self.fits else ", which it does not fit"
         return f"<quote: {loss(self.epsilon, self.delta)}{share}{fits}, by {self.method.name}>"
 
