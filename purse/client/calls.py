@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -82,22 +83,20 @@ def get(path: str, answer: type[M]) -> Call[M]:
     return Call("GET", path, reader(answer), repeatable=True)
 
 
-def get_page(path: str, answer: type[M], cursor: str | None, filters: Mapping[str, str | None]) -> Call[M]:
-    """Return the call that reads one page of a list, with its order and filters."""
-    query = {"limit": str(PAGE_SIZE), "cursor": cursor, **filters}
-    params = {name: value for name, value in query.items() if value is not None}
-    return Call("GET", path, reader(answer), params=params, repeatable=True)
-
-
 def replace(method: str, path: str, body: object, answer: type[M]) -> Call[M]:
     """Return the call that sets a document (PUT) or some of its fields (PATCH)."""
     return Call(method, path, reader(answer), body=_json(body).encode(), headers=_JSON_HEADERS, repeatable=True)
 
 
-def post(path: str, body: object, answer: type[M], key: str | None = None, repeatable: bool = False) -> Call[M]:
-    """Return the call that sends a document; an idempotency key makes it repeatable."""
-    headers = _JSON_HEADERS | ({"Idempotency-Key": key} if key else {})
-    return Call("POST", path, reader(answer), _json(body).encode(), headers=headers, repeatable=repeatable or bool(key))
+def post(path: str, body: object, answer: type[M], *, repeatable: bool = False) -> Call[M]:
+    """Return the call that sends a document."""
+    return Call("POST", path, reader(answer), _json(body).encode(), headers=_JSON_HEADERS, repeatable=repeatable)
+
+
+def post_once(path: str, body: object, answer: type[M], key: str | None = None) -> Call[M]:
+    """Return the call that sends a document with an idempotency key, which makes it repeatable; a new key if None."""
+    headers = _JSON_HEADERS | {"Idempotency-Key": key or secrets.token_hex(16)}
+    return Call("POST", path, reader(answer), _json(body).encode(), headers=headers, repeatable=True)
 
 
 def act(method: str, path: str, answer: type[M]) -> Call[M]:

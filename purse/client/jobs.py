@@ -1,11 +1,10 @@
 """Jobs from asyncio: submitting them, finding them again, and reading their releases."""
 
-import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, final
 
-from purse.client.calls import act, api_path, get, post, reference
+from purse.client.calls import act, api_path, get, post_once, reference
 from purse.client.events import FINISHED, EventStream, as_event
 from purse.client.progress import Watch, watching
 from purse.client.requests import (
@@ -165,8 +164,7 @@ class AsyncJobs(Group):
 
     async def _submitted(self, path: str, request: object, key: str | None) -> "AsyncJobHandle":
         """Send a request, with a new idempotency key if there is none, and return its job."""
-        call = post(path, request, Job, key=key or secrets.token_hex(16))
-        return AsyncJobHandle(self._sender, await self._sender.send(call))
+        return AsyncJobHandle(self._sender, await self._sender.send(post_once(path, request, Job, key)))
 
 
 @final

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
-from purse.client.calls import Call, get_page
+from purse.client.calls import PAGE_SIZE, Call, reader
 from purse.client.events import FINISHED, EventStream
 from purse.errors import ProblemError, Unreachable, problem
 from purse.wire.base import Page
@@ -155,13 +155,13 @@ class Sender:
     async def all(self, path: str, answer: type[Page[T]], **filters: str | None) -> list[T]:
         """Return every entry of a list, page by page, with its order and filters."""
         items: list[T] = []
-        cursor: str | None = None
+        params = {name: value for name, value in filters.items() if value is not None} | {"limit": str(PAGE_SIZE)}
         while True:
-            page = await self.send(get_page(path, answer, cursor, filters))
+            page = await self.send(Call("GET", path, reader(answer), params=params, repeatable=True))
             items += page.items
-            cursor = page.next
-            if cursor is None:
+            if page.next is None:
                 return items
+            params = params | {"cursor": page.next}
 
     async def follow(self, stream: EventStream) -> AsyncGenerator[JobEvent]:
         """Yield a job's events until it is finished, through lost connections."""

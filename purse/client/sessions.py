@@ -1,12 +1,11 @@
 """Sessions from asyncio: budget that is reserved for answers which your own program computes."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, final
 
-from purse.client.calls import Call, api_path, dataset_path, get, post, reader, reference
+from purse.client.calls import Call, api_path, dataset_path, get, post_once, reader, reference
 from purse.client.requests import privacy_of, without_none
 from purse.client.sending import Group, Sender
 from purse.receipts import Receipt
@@ -64,7 +63,7 @@ class AsyncSessions(Group):
             lifetime=lifetime,
         )
         path = dataset_path(dataset, "sessions")
-        call = post(path, request, Session, key=idempotency_key or secrets.token_hex(16))
+        call = post_once(path, request, Session, idempotency_key)
         return AsyncSessionHandle(self._sender, await self._sender.send(call))
 
     async def get(self, session: str) -> "AsyncSessionHandle":
@@ -134,8 +133,7 @@ class AsyncSessionHandle:
             session_exhausted or session_ended: compute no answer then; and others.
         """
         path = api_path("sessions", self.id, "steps")
-        call = post(path, {"steps": steps, "event": event}, Session, key=secrets.token_hex(16))
-        self.session = await self._sender.send(call)
+        self.session = await self._sender.send(post_once(path, {"steps": steps, "event": event}, Session))
         return self.session
 
     async def close(self) -> Session:
