@@ -58,7 +58,7 @@ from purse.prediction import encode
 from purse.wire.allotments import AllotmentRequest
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
-from purse.wire.neighbors import between
+from purse.wire.neighbors import MEANING
 from purse.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
 from tests.support.light import WITHOUT, python
@@ -77,7 +77,9 @@ QUOTE = {
     "preparation": {"name": "declared", "reason": "requested", "statement": "as declared"},
     "epsilon": 0.5,
     "delta": 1e-7,
-    **between("replace_one", 0.5, 1e-7),
+    "neighbors": "replace_one",
+    "meaning": MEANING["replace_one"],
+    "elsewhere": None,
     "accountant": "exact_gaussian",
     "accountant_version": "1",
     "queries": [
