@@ -27,7 +27,7 @@ from purse.client.requests import (
     privacy_of,
     without_none,
 )
-from purse.client.sending import TIMEOUT, Driver, Group, Sender, Waiting
+from purse.client.sending import TIMEOUT, CallGroup, Driver, Sender, Waiting
 from purse.client.sessions import AsyncSessions
 from purse.client.statistics import AsyncStatistics
 from purse.errors import ProblemError
@@ -201,7 +201,7 @@ class AsyncClient:
 
 
 @final
-class AsyncTokens(Group):
+class AsyncTokens(CallGroup):
     """Bearer tokens, for stewards."""
 
     async def create(
@@ -234,7 +234,7 @@ class AsyncTokens(Group):
 
 
 @final
-class AsyncWebhooks(Group):
+class AsyncWebhooks(CallGroup):
     """Addresses that receive a message when a job finishes; `purse.webhooks.verify` checks the messages."""
 
     async def create(self, url: str) -> Webhook:

@@ -6,7 +6,7 @@ from typing import Unpack, final
 from purse.client import calls, parts
 from purse.client.calls import Call, Source, Spec, act, api_path, dataset_path, delete, get, post, reader
 from purse.client.requests import AllotmentOptions, completed, without_none
-from purse.client.sending import Group
+from purse.client.sending import CallGroup
 from purse.results import BudgetReport, Twin
 from purse.wire.allotments import Allotment
 from purse.wire.base import Order, Page
@@ -17,7 +17,7 @@ from purse.wire.twins import AttachedSample, PublicSample, TwinSource
 
 
 @final
-class AsyncDatasets(Group):
+class AsyncDatasets(CallGroup):
     """Datasets and their budgets."""
 
     async def upload(

@@ -16,7 +16,7 @@ from purse.client.requests import (
     job_request,
     privacy_of,
 )
-from purse.client.sending import Group, Sender
+from purse.client.sending import CallGroup, Sender
 from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
@@ -29,7 +29,7 @@ from purse.wire.receipts import KeySet, ReceiptDocument
 
 
 @final
-class AsyncJobs(Group):
+class AsyncJobs(CallGroup):
     """Jobs of a server."""
 
     @completed

@@ -187,7 +187,7 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CallGroup:
     """Calls that belong together, such as those about jobs."""
 
     _sender: Sender

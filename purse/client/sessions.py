@@ -7,7 +7,7 @@ from typing import Any, Self, final
 
 from purse.client.calls import Call, api_path, dataset_path, get, post_once, reader, reference
 from purse.client.requests import privacy_of, without_none
-from purse.client.sending import Group, Sender
+from purse.client.sending import CallGroup, Sender
 from purse.receipts import Receipt
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
@@ -16,7 +16,7 @@ from purse.wire.sessions import PlannedEvent, Session, SessionState
 
 
 @final
-class AsyncSessions(Group):
+class AsyncSessions(CallGroup):
     """Sessions of a server."""
 
     async def open(

@@ -8,14 +8,14 @@ from typing import Any, final
 
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.requests import without_none
-from purse.client.sending import Group
+from purse.client.sending import CallGroup
 from purse.wire.datasets import Dataset
 
 _CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
 
 
 @final
-class AsyncStatistics(Group):
+class AsyncStatistics(CallGroup):
     """Statistics of a server's datasets."""
 
     async def table1(
