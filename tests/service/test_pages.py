@@ -223,13 +223,10 @@ def test_pages_restrict_the_origins_of_their_content(shared: Service) -> None:
 
 
 def test_files_named_by_their_content_are_cached_permanently(shared: Service) -> None:
-    for name, file in files().items():
+    for name, content in files().items():
         answer = visit(shared, None, f"/pages{address(name)}")
-        assert answer.content == file.content == (FOLDER / name).read_bytes()
-        assert answer.headers["ETag"] == f'"{hashlib.sha256(file.content).hexdigest()}"'
+        assert answer.content == content == (FOLDER / name).read_bytes()
         assert "immutable" in answer.headers["Cache-Control"]
-        again = visit(shared, None, f"/pages{address(name)}", headers={"If-None-Match": answer.headers["ETag"]})
-        assert (again.status_code, again.content) == (304, b"")
     for path in ("0000000000000000/pages.css", f"{together()}/VENDORED.md", "x/..%2fapi.py"):
         assert visit(shared, STEWARD, f"/pages/static/{path}").status_code == 404
 
