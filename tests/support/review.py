@@ -177,9 +177,14 @@ def slice_of(roots: set[str]) -> set[str]:
     return modules
 
 
+@cache
+def _lines(module: str) -> int:
+    return Module(ROOT / f"{module.replace('.', '/')}.py").code_lines
+
+
 def lines(modules: set[str]) -> int:
     """Return how many lines of code the modules have, without blank lines, comments and docstrings."""
-    return sum(Module(file).code_lines for module in modules if (file := _file(module)) is not None)
+    return sum(map(_lines, modules))
 
 
 _PROBLEMS = [
@@ -305,7 +310,7 @@ def _table(modules: list[str]) -> list[str]:
 
 def _row(module: str) -> str:
     path = f"{module.replace('.', '/')}.py"
-    return f"| [{path}](../{path}) | {Module(ROOT / path).code_lines} | {check_of(module)} |"
+    return f"| [{path}](../{path}) | {_lines(module)} | {check_of(module)} |"
 
 
 _TITLES = {
