@@ -12,7 +12,6 @@ Rows are returned unclipped: the solvers clip them to `row_norm`.
 """
 
 import math
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.sources.derived import derived
-from app.sources.matrix import Floats, cut, stored_column
+from app.sources.matrix import Floats, cut, on_disk, stored_column
 from purse.errors import DesignError
 from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
@@ -269,31 +268,13 @@ def load(
     scratch: Path,
     present: NDArray[np.bool_] | None = None,
 ) -> Data:
-    """Return stored records as the oracles of a job sum over them. Only workers call it, after the start.
+    """Return stored records as the oracles of a job sum over them; parameters as in `Design.read` and `Data.coded`.
 
-    Targets and scales are on the scratch disk, so that the memory of a job does not hold them.
-
-    Parameters
-    ----------
-    stored, declared, scratch : as in `Design.read`
-    present : as in `Data.coded`
-
-    Raises
-    ------
-    ValueError
-        if the stored columns are not the declared ones.
+    Only workers call it, after the start. Targets and scales are on the scratch disk, so that the memory of a job does
+    not hold them. Raise `ValueError` if the stored columns are not the declared ones.
     """
     data = Data.coded(*design.read(stored, declared, scratch), problem, present, in_place=True)
     return replace(data, y=on_disk([data.y], scratch), scale=on_disk([data.scale], scratch))
-
-
-def on_disk(blocks: Iterable[Floats], scratch: Path) -> Floats:
-    """Return the numbers of all blocks in a mapped file that has no name."""
-    with tempfile.TemporaryFile(dir=scratch) as file:
-        for block in blocks:
-            block.tofile(file)
-        file.flush()
-        return np.require(np.memmap(file, np.float64, "r"), requirements=["C", "A", "E"])
 
 
 def _layout(features: tuple[Column, ...]) -> Columns:
