@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 
 from accounting.privacy import Privacy
-from app.sources.design import Design, load
+from app.sources.design import Design
 from app.sources.matrix import CodedWriter, checksum, write_meta
 from app.sources.singles import ends
+from app.sources.spec import JobSpec
 from app.wire import JobPrivacy, JobRequest
+from app.worker.execute import Payload, run
 from benchmarks.served import anonymous_bytes
 from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
 from solvers import plan
-from solvers.data_access.data import Data
 from solvers.losses import Logistic
 from solvers.problem import Problem
 from solvers.selection import Auto
-from solvers.solve import run
 
 _ROWS = 100_000
 
@@ -67,17 +67,23 @@ def main() -> None:
     folder = Path(sys.argv[1])
     n = int(sys.argv[2])
     columns = stored(folder, n, tuple(map(int, sys.argv[3:])))
-    spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-9))
+    dataset = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-9))
     target = columns[-1]
     request = JobRequest(dataset="ds", target=target.name, privacy=JobPrivacy(epsilon=1.0))
-    design = Design.of(spec, request)
+    design = Design.of(dataset, request)
     problem = Problem(Logistic(), n=n, d=design.d, row_norm=design.row_norm, columns=design.columns)
     quote = plan(Auto(), problem, Privacy(1.0, 1e-9))
+    spec = JobSpec(
+        design=design,
+        problem=quote.problem,
+        method=quote.method,
+        preparation=quote.preparation,
+        release_plan=quote.release,
+    )
+    payload = Payload(folder=str(folder), scratch=str(folder / "scratch"), checksum=checksum(folder), spec=spec)
     memory = Peak()
     start = time.perf_counter()
-    checksum(folder)
-    data = Data.coded(*load(design, folder, folder), problem)
-    run(quote.method, problem, data, quote.release)
+    assert "coefficients" in json.loads(run(payload.model_dump_json()))
     size = sum((folder / name).stat().st_size for name in ("numbers.npy", "codes.npy"))
     sizes = {"anonymous": memory.largest - memory.first, "all": memory.largest, "stored": size}
     print(json.dumps(sizes | {"seconds": time.perf_counter() - start, "method": quote.method.name}))

@@ -23,8 +23,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from app.sources import design as designs
+from app.sources.design import Design
 from app.sources.ingest import Reading, store
+from app.sources.matrix import open_coded, widths
 from app.wire import JobPrivacy, JobRequest
 from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -291,8 +292,8 @@ def _encoded(
         coded_rows = Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)
         store(file, Reading(spec.columns, spec.dialect), coded_rows)
-        design = designs.Design.of(spec, request)
-        coded, y = designs.load(design, coded_rows, Path(folder))
+        design = Design.of(spec, request)
+        coded, y = design.read(open_coded(coded_rows), widths(coded_rows), Path(folder))
         layout, n = design.columns, len(y)
         problem = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
         X = rows_of(Data.coded(coded, y, problem))

@@ -13,7 +13,7 @@ Rows are returned unclipped: the solvers clip them to `row_norm`.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.sources.derived import derived
-from app.sources.matrix import Floats, open_coded, stored_column, widths
+from app.sources.matrix import Floats, cut, on_disk, stored_column
 from purse.errors import DesignError
 from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
@@ -31,8 +31,10 @@ from purse.wire.datasets import DatasetSpec
 from purse.wire.table1 import Condition
 from purse.wire.terms import Term
 from solvers.columns import Columns
+from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
+from solvers.problem import Problem
 
 if TYPE_CHECKING:
     from app.wire import JobRequest, TuningRequest
@@ -152,7 +154,7 @@ class Design:
         Parameters
         ----------
         declared : for each stored column 1 if it is a number, else the number of its codes
-        scratch : a folder for features that are not stored
+        scratch : a folder for y and for features that are not stored
 
         Raises
         ------
@@ -164,9 +166,9 @@ class Design:
         if len(declared) != self.stored or used != tuple(column.code_count for column in (*columns, self.target)):
             raise ValueError("the stored matrix is not of the declared width")
         offsets = tuple(stored.offsets[p] for p in self.positions)
-        y = stored_column(stored, stored.offsets[self.target_position], declared[self.target_position])
-        if isinstance(self.target, CategoryColumn):
-            y = self.labels(y)
+        at, width = stored.offsets[self.target_position], declared[self.target_position]
+        blocks = (stored_column(stored, at, width, rows) for rows in cut(len(stored.numbers), 1))
+        y = on_disk((self.labels(b) for b in blocks) if isinstance(self.target, CategoryColumn) else blocks, scratch)
         if not self.terms:
             return Coded(stored.numbers, stored.codes, offsets), y
         inputs = {c.name: (offset, c.code_count) for c, offset in zip(columns, offsets, strict=True)}
@@ -258,19 +260,21 @@ class StatisticDesign:
         return used, np.zeros(len(stored.numbers))
 
 
-def load(design: Design | StatisticDesign, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
-    """Return the records and targets of a job, from a dataset's folder. Only workers call it, after the start.
+def load(
+    design: Design | StatisticDesign,
+    problem: Problem,
+    stored: Coded,
+    declared: Sequence[int],
+    scratch: Path,
+    present: NDArray[np.bool_] | None = None,
+) -> Data:
+    """Return stored records as the oracles of a job sum over them; parameters as in `Design.read` and `Data.coded`.
 
-    Parameters
-    ----------
-    scratch : as in `Design.read`
-
-    Raises
-    ------
-    ValueError
-        if the stored columns are not the declared ones.
+    Only workers call it, after the start. Targets and scales are on the scratch disk, so that the memory of a job does
+    not hold them. Raise `ValueError` if the stored columns are not the declared ones.
     """
-    return design.read(open_coded(folder), widths(folder), scratch)
+    data = Data.coded(*design.read(stored, declared, scratch), problem, present, in_place=True)
+    return replace(data, y=on_disk([data.y], scratch), scale=on_disk([data.scale], scratch))
 
 
 def _layout(features: tuple[Column, ...]) -> Columns:

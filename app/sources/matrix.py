@@ -8,7 +8,8 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -237,6 +238,15 @@ def stored_column(coded: Coded, position: int, width: int, rows: slice = slice(N
     for j in range(code_bytes(width)):
         values += coded.codes[rows, position + j].astype(np.int64) << (8 * j)
     return values.astype(np.float64)
+
+
+def on_disk(blocks: Iterable[Floats], scratch: Path) -> Floats:
+    """Return the numbers of all blocks in a mapped file that has no name."""
+    with tempfile.TemporaryFile(dir=scratch) as file:
+        for block in blocks:
+            block.tofile(file)
+        file.flush()
+        return np.require(np.memmap(file, np.float64, "r"), requirements=["C", "A", "E"])
 
 
 def sync(path: Path) -> None:

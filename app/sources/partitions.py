@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-import numpy as np
 from pydantic import Field
 
 from accounting.records.documents import canonical
+from app.sources.design import load
 from app.sources.errors import Damaged, StorageUnreachable
 from app.sources.matrix import (
     CODES,
@@ -37,7 +37,6 @@ from purse.wire.columns import Column
 from solvers.bounds import GROUP
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
-from solvers.problem import Vector
 
 _COPY_BYTES = 2**20  # copied at a time
 
@@ -164,9 +163,8 @@ def are_whole(folder: Path) -> bool:
 
 def prepared(spec: JobSpec, manifest: Manifest, number: int, scratch: Path) -> Data:
     """Return a partition as a job's oracles sum over it, with its records, targets and scales on the scratch disk."""
-    rows, y = spec.design.read(opened(manifest, number, scratch), manifest.widths, scratch)
-    data = Data.coded(rows, y, replace(spec.problem, n=manifest.partitions[number].rows), in_place=True)
-    return replace(data, y=_spilled(data.y, scratch), scale=_spilled(data.scale, scratch))
+    problem = replace(spec.problem, n=manifest.partitions[number].rows)
+    return load(spec.design, problem, opened(manifest, number, scratch), manifest.widths, scratch)
 
 
 def erase(folder: Path) -> None:
@@ -253,14 +251,3 @@ def _reached() -> Iterator[None]:
 
 def _named(number: int, name: str) -> str:
     return f"{number:08d}.{name}"
-
-
-def _spilled(values: Vector, scratch: Path) -> Vector:
-    """Return the same numbers in a mapped file that has no name."""
-    with tempfile.TemporaryFile(dir=scratch) as file:
-        values.tofile(file)
-        file.flush()
-        spilled: Vector = np.require(
-            np.memmap(file, values.dtype, "r", shape=values.shape), requirements=["C", "A", "E"]
-        )
-    return spilled

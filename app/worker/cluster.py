@@ -6,6 +6,8 @@ reaches it. Several servers may share a remote scheduler. A plugin there counts 
 """
 
 import logging
+import os
+import signal
 import threading
 import time
 from contextlib import suppress
@@ -153,6 +155,8 @@ class DaskEngine:
 
     def close(self) -> None:
         """Close the client and an embedded cluster. Parts that do not end in time end with this process."""
+        if self.cluster is not None:
+            _kill_starting(self.cluster)
         for part, patience in ((self.client, 5), (self.cluster, 10)):
             try:
                 if part is not None:
@@ -250,6 +254,14 @@ def _ask(client: Client, key: str) -> None:
             client.run(orders.stop, key, on_error="ignore")
 
     threading.Thread(target=ask, name=f"stop {key}", daemon=True).start()
+
+
+def _kill_starting(cluster: LocalCluster) -> None:
+    """Kill workers that are starting, because Dask would let their start end before it stops them."""
+    for nanny in cluster.workers.values():
+        if nanny.pid is not None and nanny.process.status == Status.starting:
+            nanny.close_gracefully()  # otherwise it would start the worker again
+            os.kill(nanny.pid, signal.SIGKILL)
 
 
 def _cluster(settings: Settings) -> LocalCluster:

@@ -20,7 +20,7 @@ from pydantic import Field
 from accounting.records.codec import plan_to_json
 from app.sources.design import Design, load
 from app.sources.errors import Damaged, StorageUnreachable
-from app.sources.matrix import checksum, filled_slots
+from app.sources.matrix import checksum, filled_slots, open_coded, widths
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
 from app.worker.engine import DAMAGED, FAILED, FULL, UNREACHABLE, Folders
@@ -117,10 +117,8 @@ def word_of(error: BaseException) -> str:
 def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
     spec, manifest = job.spec, job.partitions
     if manifest is None:
-        records = load(spec.design, Path(job.folder), scratch)
-        data = Data.coded(*records, spec.problem, filled_slots(Path(job.folder)), in_place=True)
-        del records  # frees the stored targets, because the data have their own copy
-        yield data
+        folder = Path(job.folder)
+        yield load(spec.design, spec.problem, open_coded(folder), widths(folder), scratch, filled_slots(folder))
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:

@@ -197,6 +197,7 @@ class Stuck:
 
     def __init__(self) -> None:
         self.patience: list[float] = []
+        self.workers: dict[str, Any] = {}
 
     def close(self, timeout: float) -> None:
         self.patience.append(timeout)
@@ -209,6 +210,23 @@ def test_an_engine_that_does_not_close_in_time_fails_no_shutdown(caplog: pytest.
     engine.close()
     assert (client.patience, cluster.patience) == ([5], [10])
     assert "engine_not_closed TimeoutError" in caplog.text
+
+
+def test_an_engine_closes_in_time_while_a_worker_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Previously Dask waited for the start of a worker that replaced a lost one, longer than a stop may take."""
+    monkeypatch.setattr(engines, "START_TIMEOUT_SECONDS", PATIENCE)
+    engine = DaskEngine(Settings(home=tmp_path / "home", workers=1, **TIMES))
+    assert engine.cluster is not None
+    [nanny] = engine.cluster.workers.values()
+    lost = nanny.pid
+    os.kill(lost, signal.SIGKILL)
+    until(lambda: nanny.pid not in (lost, None))
+    os.kill(nanny.pid, signal.SIGSTOP)  # its start does not end
+    engine.close()
+    assert "engine_not_closed" not in caplog.text
+    assert nanny.process is None
 
 
 def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:

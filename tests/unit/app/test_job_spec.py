@@ -188,9 +188,9 @@ def test_a_job_runs_with_the_design_that_was_priced(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Design, "of", None)
     designs = []
 
-    def loaded(design: Design, folder: Path, scratch: Path) -> Any:
+    def loaded(design: Design, *others: Any) -> Any:
         designs.append(design)
-        return load(design, folder, scratch)
+        return load(design, *others)
 
     monkeypatch.setattr("app.worker.execute.load", loaded)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())

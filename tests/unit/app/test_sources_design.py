@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,23 @@ from app.sources.matrix import (
     CODES,
     META,
     NUMBERS,
+    CodedWriter,
     Floats,
     MatrixWriter,
     checksum,
+    mapped,
     open_coded,
     stored_column,
+    widths,
 )
+from app.sources.singles import ends
 from app.wire import JobRequest
 from purse.errors import DesignError
 from purse.wire.datasets import DatasetSpec
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
 from solvers.data_access.unfolded import rows_of
-from solvers.losses import Squared
+from solvers.losses import Logistic, Squared
 from solvers.problem import Problem
 
 AGE = {"name": "age", "type": "number", "lower": 0, "upper": 100}
@@ -51,11 +56,10 @@ def design(fields: dict[str, Any], *columns: dict[str, Any]) -> Design:
 
 def load(job_design: Design, folder: Path) -> tuple[Floats, Floats]:
     """Return X as a dense matrix, and y."""
-    coded, y = load_design(job_design, folder, folder)
-    problem = Problem(
-        Squared(), n=len(y), d=job_design.d, row_norm=job_design.columns.row_norm, columns=job_design.columns
-    )
-    return rows_of(Data.coded(coded, y, problem)), y
+    stored, layout = open_coded(folder), job_design.columns
+    problem = Problem(Squared(), n=len(stored.codes), d=layout.d, row_norm=layout.row_norm, columns=layout)
+    data = load_design(job_design, problem, stored, widths(folder), folder)
+    return rows_of(data), data.y
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +172,7 @@ def test_the_norm_of_every_possible_record_is_at_most_the_schemas_bound(row_norm
 
 
 def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -> None:
-    coded, _ = load_design(design({"features": ["city"]}), folder, tmp_path)
+    coded, _ = design({"features": ["city"]}).read(open_coded(folder), widths(folder), tmp_path)
     assert isinstance(coded.numbers, np.memmap)
     assert isinstance(coded.codes, np.memmap)
     assert (coded.codes.dtype, coded.codes.shape, coded.offsets) == (np.uint8, (5, 2), (1,))
@@ -201,11 +205,35 @@ def test_codes_are_stored_in_the_smallest_integer_type(tmp_path: Path) -> None:
     assert np.array_equal(stored_column(coded, coded.offsets[2], 301), i % 301)
 
 
+@pytest.mark.parametrize("target", ["sex", "age"])
+def test_the_memory_of_a_job_does_not_hold_targets_and_scales(target: str, tmp_path: Path) -> None:
+    n, declared, rng = 2_500_000, (1, 3, 4), np.random.default_rng(3)
+    with CodedWriter(tmp_path, declared, ends(spec().columns)) as writer:
+        writer.append(np.column_stack([rng.uniform(-1, 1, n), rng.integers(0, 3, n), rng.integers(0, 4, n)]))
+    job_design, stored = design({"target": target}), mapped(tmp_path, declared)
+    layout, loss = job_design.columns, Logistic() if target == "sex" else Squared()
+    problem = Problem(loss, n=n, d=layout.d, row_norm=1.2, columns=layout)
+    at, width = job_design.target_position, declared[job_design.target_position]
+    codes = stored_column(stored, stored.offsets[at], width)
+    expected = np.where(codes == 1, 1.0, -1.0) if target == "sex" else codes
+    norms = np.sqrt(stored.numbers[:, 0].astype(float) ** 2 + 2) if target == "sex" else np.full(n, math.sqrt(3))
+    tracemalloc.start()
+    try:
+        data = load_design(job_design, problem, stored, declared, tmp_path)
+        remaining, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(data.y, expected)
+    assert np.allclose(data.scale, 1.2 / norms)
+    assert peak < 24 * n
+    assert remaining < n
+
+
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="width"):
         load(design({}, AGE, SEX), folder)
     with pytest.raises(ValueError, match="width"):
-        load_design(StatisticDesign.of(spec(AGE, SEX)), folder, folder)
+        StatisticDesign.of(spec(AGE, SEX)).read(open_coded(folder), widths(folder), folder)
 
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])

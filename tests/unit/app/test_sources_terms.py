@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sources.design import Design, load
+from app.sources.design import Design
 from app.sources.ingest import Reading, store
-from app.sources.matrix import CODES, NUMBERS, Floats
+from app.sources.matrix import CODES, NUMBERS, Floats, open_coded, widths
 from app.wire import JobRequest, TuningRequest
 from purse.errors import DesignError
 from purse.prediction import encode
@@ -61,7 +61,7 @@ def stored(folder: Path, lines: list[str]) -> Path:
 
 def matrix(job_design: Design, folder: Path) -> Floats:
     """Return X as a dense matrix."""
-    coded, y = load(job_design, folder, folder)
+    coded, y = job_design.read(open_coded(folder), widths(folder), folder)
     assert coded.numbers.dtype == np.float32
     assert len(coded.numbers) == len(coded.codes) == len(y)
     problem = Problem(Squared(), n=len(y), d=job_design.d, row_norm=job_design.row_norm, columns=job_design.columns)
@@ -155,4 +155,4 @@ def test_a_quote_with_features_of_another_version_is_not_run(tmp_path: Path) -> 
     job_design = design()
     object.__setattr__(job_design, "terms", design(TERMS[:2]).terms)
     with pytest.raises(ValueError, match="quote"):
-        load(job_design, stored(tmp_path, LINES), tmp_path)
+        matrix(job_design, stored(tmp_path, LINES))
