@@ -242,11 +242,13 @@ def stored_column(coded: Coded, position: int, width: int, rows: slice = slice(N
 
 def on_disk(blocks: Iterable[Floats], scratch: Path) -> Floats:
     """Return the numbers of all blocks in a mapped file that has no name."""
+    count = 0
     with tempfile.TemporaryFile(dir=scratch) as file:
         for block in blocks:
-            block.tofile(file)
+            file.write(np.ascontiguousarray(block).data)  # `tofile` does not report that the disk is full
+            count += len(block)
         file.flush()
-        return np.require(np.memmap(file, np.float64, "r"), requirements=["C", "A", "E"])
+        return np.require(np.memmap(file, np.float64, "r", shape=(count,)), requirements=["C", "A", "E"])
 
 
 def sync(path: Path) -> None:

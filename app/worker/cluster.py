@@ -258,10 +258,11 @@ def _ask(client: Client, key: str) -> None:
 
 def _kill_starting(cluster: LocalCluster) -> None:
     """Kill workers that are starting, because Dask would let their start end before it stops them."""
-    for nanny in cluster.workers.values():
-        if nanny.pid is not None and nanny.process.status == Status.starting:
-            nanny.close_gracefully()  # otherwise it would start the worker again
-            os.kill(nanny.pid, signal.SIGKILL)
+    for nanny in list(cluster.workers.values()):
+        with suppress(Exception):  # it may end or change at any time, and is closed below in any case
+            if nanny.pid is not None and nanny.process.status == Status.starting:
+                nanny.close_gracefully()  # otherwise it would start the worker again
+                os.kill(nanny.pid, signal.SIGKILL)
 
 
 def _cluster(settings: Settings) -> LocalCluster:

@@ -5,18 +5,20 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
 import httpx
 import psutil
 import pytest
-from distributed import LocalCluster
+from distributed import LocalCluster, Status
 from distributed.security import Security
 
 from app.jobs import service
@@ -206,6 +208,11 @@ class Stuck:
 
 def test_an_engine_that_does_not_close_in_time_fails_no_shutdown(caplog: pytest.LogCaptureFixture) -> None:
     engine, client, cluster = DaskEngine.__new__(DaskEngine), Stuck(), Stuck()
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    cluster.workers["0"] = SimpleNamespace(
+        pid=ended.pid, process=SimpleNamespace(status=Status.starting), close_gracefully=lambda: None
+    )
     engine.client, engine.cluster = client, cluster  # type: ignore[assignment]
     engine.close()
     assert (client.patience, cluster.patience) == ([5], [10])

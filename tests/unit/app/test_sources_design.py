@@ -1,9 +1,11 @@
 """The matrix of a job: its shape from public facts, its rows from the stored codes."""
 
+import errno
 import itertools
 import json
 import math
 import shutil
+import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from app.sources.matrix import (
     MatrixWriter,
     checksum,
     mapped,
+    on_disk,
     open_coded,
     stored_column,
     widths,
@@ -227,6 +230,14 @@ def test_the_memory_of_a_job_does_not_hold_targets_and_scales(target: str, tmp_p
     assert np.allclose(data.scale, 1.2 / norms)
     assert peak < 24 * n
     assert remaining < n
+
+
+@pytest.mark.parametrize("count", [1, 100_000])
+def test_a_full_disk_is_an_error_of_the_system(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda dir: open("/dev/full", "r+b"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        on_disk([np.ones(count)], tmp_path)
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
