@@ -28,9 +28,9 @@ def test_coordinates_without_a_union_bound_would_lose_to_the_adversary() -> None
 @pytest.mark.parametrize("remainder", [1e-3, 0.1, 0.7])
 def test_jobs_of_two_outcomes_use_at_most_the_remainder_of_the_order(a: float, remainder: float) -> None:
     gaps, p = jobs_of_two_outcomes(a, remainder)
-    outcomes = np.log(p), np.log1p(-p)
-    others = np.log(p) - gaps, np.log1p(-p * np.exp(-gaps))
+    upper = np.log(p), np.log1p(-p)
+    lower = np.log(p) - gaps, np.log1p(-p * np.exp(-gaps))
     assert len(p) > 0
-    for one, two in ((outcomes, others), (others, outcomes)):
-        moments = np.logaddexp(*(a * x + (1 - a) * y for x, y in zip(one, two, strict=True)))
+    for first, second in ((upper, lower), (lower, upper)):
+        moments = np.logaddexp(*(a * x + (1 - a) * y for x, y in zip(first, second, strict=True)))
         assert moments.max() / (a - 1) <= remainder * (1 + 1e-9)
