@@ -40,7 +40,8 @@ def largest_delta(rule: Filter, square: float) -> float:
     time = used / _STEPS
     cell = float(np.sqrt(time)) / _CELLS
     start = int(_REACH * np.sqrt(square) / cell)
-    x = -epsilon + cell * np.arange(-start, start + int(epsilon / cell) + 1)  # the loss so far, less epsilon
+    cells = np.arange(-start, start + int(epsilon / cell) + 1, dtype=np.float64)
+    x: Vector = cell * cells - epsilon  # the loss so far, less epsilon
     shifts = cell * np.arange(-_REACH * _CELLS, _REACH * _CELLS + 1)
     masses = np.exp(-((shifts - time / 2) ** 2) / (2 * time))
     above = x[-1] + shifts[shifts > 0]
