@@ -34,6 +34,7 @@ from accounting.mechanisms import (
 )
 from accounting.plan import Query
 from accounting.privacy import Relation
+from benchmarks import adversary
 
 Vector = NDArray[np.float64]
 Mixture = tuple[tuple[float, float], ...]
@@ -194,7 +195,7 @@ ROWS = (
 
 
 def report() -> None:
-    """Print the table."""
+    """Print the tables."""
     print(f"\ncertified epsilon {EPSILON:g} at delta {DELTA:g}, pure at 0, over that of the worst known datasets")
     print(f"{'mechanism':36} {'relation':12} {'noise':>10} {'certified':>10} {'known':>8} {'ratio':>6}")
     relations: tuple[Relation, ...] = ("replace_one", "zero_out")
@@ -205,3 +206,4 @@ def report() -> None:
             known = row.worst(z, 1.0 if relation == "zero_out" else 2.0)
             ratio = release.epsilon / known
             print(f"{row.label:36} {relation:12} {z:10.4f} {release.epsilon:10.4f} {known:8.4f} {ratio:6.3f}")
+    adversary.report()

@@ -18,6 +18,7 @@ from accounting.divergences import few_slots, polygon, sampled_gaussian, slot_do
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.divergences.losses import Search, Vector
 from accounting.divergences.polygon import Knots
+from accounting.divergences.slot_law import Shifts
 from accounting.divergences.spline import spline
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
@@ -43,6 +44,12 @@ LARGEST_PORTABLE_EPSILON = 4.0
 # use of more slots is then bounded by `slot_doubling`.
 _SMALLEST_ROUNDED_EPSILON = 8.0
 _EPSILONS_PER_OCTAVE = 1 << 15  # epsilons between two powers of two that `epsilon` may return
+# Of `slot_law.ordered`, for each order of neighbors whose laws differ. Another record j is at -c, the record is at most
+# at c, and null is at 0.
+_ORDERED_SHIFTS: dict[Relation, tuple[tuple[Shifts, Shifts], ...]] = {
+    "replace_one": (((2, 0), (0, 2)),),
+    "zero_out": (((2, 1), (0, 1)), ((1, 0), (1, 2))),
+}
 _FAR_BELOW = 1e-3  # of delta: a bound below this need not be close, in a search
 Point = tuple[int, float]
 
@@ -90,10 +97,9 @@ def hockey_stick(
     if c > _LARGEST_SHIFT:
         return 1.0
     gamma, is_ordered, is_zero_out = math.exp(epsilon), mechanism.form == "ordered", relation == "zero_out"
-    if is_ordered and is_zero_out:  # the null record is another record, or it keeps the slot
-        replaced = hockey_stick(mechanism, noise_multiplier, epsilon, circles_only=circles_only, enough=enough)
-        return min(replaced, q * gauss_delta(c, epsilon) * _ROUNDING)
-    if is_zero_out:
+    if is_ordered and is_zero_out:  # all slots are known
+        with_known_slots = q * gauss_delta(c, epsilon) * _ROUNDING
+    elif is_zero_out:
         with_known_slots = min(sampled_gaussian.hockey_stick(q, c, epsilon), 1.0)
     else:
         with_known_slots = min(_known_slots(c, q, epsilon, is_ordered), 1.0)
@@ -105,10 +111,15 @@ def hockey_stick(
         excess = few_slots.excess
     elif epsilon > _SMALLEST_ROUNDED_EPSILON and not circles_only:
         excess = partial(slot_sums.excess, hints=hints, otherwise=slot_doubling.excess)
-    if is_zero_out:
+    if is_zero_out and not is_ordered:
         return min(with_known_slots, _zero_out(c, q, gamma, mechanism.slots, excess, enough) * _ROUNDING)
-    law, kappa = slot_law.ordered(c, gamma) if is_ordered else slot_law.independent(c, gamma), (1 - q) * (gamma - 1) / q
-    return min(with_known_slots, q * excess(law, mechanism.slots, kappa, enough=enough / q) * _ROUNDING)
+    laws, kappa = [slot_law.independent(c, gamma)], (1 - q) * (gamma - 1) / q
+    if is_ordered:
+        laws = [slot_law.ordered(c, gamma, *shifts) for shifts in _ORDERED_SHIFTS[relation]]
+    value = excess(laws[0], mechanism.slots, kappa, enough=enough / q)
+    for law in laws[1:]:
+        value = max(value, excess(law, mechanism.slots, kappa, hints=None, negligible=value / 2, enough=enough / q))
+    return min(with_known_slots, q * value * _ROUNDING)
 
 
 def _zero_out(c: float, q: float, gamma: float, slots: int, excess: Callable[..., float], enough: float) -> float:

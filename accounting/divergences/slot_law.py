@@ -20,6 +20,9 @@ _JUMP_PROBABILITY = 0.3  # over T: rarer values of X are jumps
 _JUMP_DEVIATIONS = 4.0  # typical deviations from S to T kappa, beyond which one X alone may well exceed it
 _LARGEST_FLOOR_EFFECT = 1e-4  # of the floor on the mean of S, in units of the scale on which the value changes
 
+Shifts = tuple[int, int]
+"""Displacements by a record and by its neighbor, in units of c."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotLaw:
@@ -84,28 +87,44 @@ def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tup
     return y, up, down, *chances, (float(ndtr(y[0])), float(ndtr(-y[-1])))  # type: ignore[return-value]
 
 
-def ordered(c: float, gamma: float) -> SlotLaw:
-    """Return the law of (a - gamma)_+ and, separately, 1 - gamma a if a > 1/gamma; a = e^(mu y - mu^2/2), mu = 2c."""
-    mu, middle = 2 * c, math.log(gamma) / (2 * c)
-    high = _cells(c + middle, _REACH + mu, mu)
-    low = _cells(c - middle, _REACH + mu, mu)
-    a = np.exp(mu * high - mu * mu / 2)
-    b = np.exp(mu * low - mu * mu / 2)
-    above = np.append(0.0, (a - gamma)[1:])
-    below = np.append(0.0, (1 - gamma * b)[1:])[::-1]
-    chance = mass(high[:-1], high[1:])
-    mean = mass(high[:-1] - mu, high[1:] - mu)
-    upper = _spread(above, chance, mean - gamma * chance)
-    chance = mass(low[:-1], low[1:])
-    mean = mass(low[:-1] - mu, low[1:] - mu)
-    lower = _spread(below, chance[::-1], (chance - gamma * mean)[::-1])
+def ordered(c: float, gamma: float, above: Shifts = (2, 0), below: Shifts = (0, 2)) -> SlotLaw:
+    """Return the law of a_j - gamma a_k where it is positive and, separately, of a_m - gamma a_n where it is negative.
+
+    Here a_i = e^(i c y - (i c)^2 / 2). The default is the law of replaced records.
+
+    Parameters
+    ----------
+    above : (j, k), j > k
+    below : (m, n), n - m = j - k
+    """
+    (j, k), (m, n) = above, below
+    middle = math.log(gamma) / ((j - k) * c)
+    high = _cells((j + k) * c / 2 + middle, _REACH + j * c, j * c)
+    low = _cells((m + n) * c / 2 - middle, _REACH + n * c, n * c)
+    gains, chance, mean, gain_terms = _differences(high, gamma, j * c, k * c)
+    upper = _spread(gains, chance, mean)
+    losses, chance, mean, loss_terms = (part[::-1] for part in _differences(low, gamma, m * c, n * c))
+    lower = _spread(losses, chance, mean)
     lower[0] += ndtr(-low[-1])
     upper[0] += lower[-1] + mass(-high[:1], low[:1])[0]
     upper[-1] += ndtr(-high[-1])
-    terms = max(np.max((a + gamma)[1:] / np.diff(above)), np.max((1 + gamma * b)[1:] / np.diff(below)[::-1]))
-    points = np.concatenate([below[:-1], above])
+    points = np.concatenate([losses[:-1], gains])
     masses = np.concatenate([lower[:-1], upper])
-    return SlotLaw(points, masses, float(ndtr(mu - high[-1])), 2 * float(terms))
+    terms = max(np.max(gain_terms), np.max(loss_terms))
+    return SlotLaw(points, masses, float(ndtr(j * c - high[-1])), 2 * float(terms))
+
+
+def _differences(y: Vector, gamma: float, plus: float, minus: float) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return the ratio of N(plus, 1) to N(0, 1) less gamma times that of N(minus, 1), at edges from its root on.
+
+    Then the cells' probabilities, their parts of its mean, and the largest ratios of terms to its change.
+    """
+    (up, first), (down, second) = (
+        (np.exp(shift * y - shift * shift / 2), mass(y[:-1] - shift, y[1:] - shift)) for shift in (plus, minus)
+    )
+    values = np.append(0.0, (up - gamma * down)[1:])
+    terms = (up + gamma * down)[1:] / np.abs(np.diff(values))
+    return values, mass(y[:-1], y[1:]), first - gamma * second, terms
 
 
 def _cells(low: float, high: float, rate: float) -> Vector:

@@ -14,7 +14,9 @@ kappa = (1-q)(gamma-1)/q, for every gamma >= 1,
     ordered:     X = (a - gamma)_+ and, apart from it, (1 - gamma a) where a > 1/gamma,  a = e^(2cY - 2c^2);
 and never more than one answer on a sample of rate q would cost, hence 2/z-GDP. If the slots of the ordered form hold
 all records (q = 1), only this last bound is proved, and it alone is used. Under zero_out 1/z-GDP; independent:
-H_gamma <= E[(1 - q + q S - gamma)_+], in the other order E[(1 - gamma (1 - q + q S))_+], S a mean of T e^(cY - c^2/2).
+H_gamma <= E[(1 - q + q S - gamma)_+], in the other order E[(1 - gamma (1 - q + q S))_+], S a mean of T e^(cY - c^2/2);
+ordered: the formula above with, for a_j = e^(jcY - (jc)^2/2), X = (a_2 - gamma a_1)_+ and, apart from it, 1 - gamma a_1
+where a_1 > 1/gamma; in the other order X = (a_1 - gamma)_+ and, apart from it, a_1 - gamma a_2 where that is negative.
 Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/divergences/allocation.py.
 
 Review: The profile holds for independent and ordered slots.
@@ -93,8 +95,7 @@ class RandomAllocation(AbstractFixedAnswers, AbstractGaussianNoise):
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one use spends about mu^2: for many slots, 4 q^2 sinh(1/z^2) / T = mu^2."""
         share = mu_squared * self.slots / self.rate**2
-        is_single = relation == "zero_out" and self.form == "independent"
-        return 1.0 / math.sqrt(math.log1p(share) if is_single else math.asinh(share / 4))
+        return 1.0 / math.sqrt(math.log1p(share) if relation == "zero_out" else math.asinh(share / 4))
 
     def event(self, noise_multiplier: float) -> Event:
         """Return a Gaussian event for each slot, on its records; each record is in one slot at most."""

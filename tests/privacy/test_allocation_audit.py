@@ -5,6 +5,7 @@ are like one candidate, so that the other one stands out from what it replaces b
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from accounting.noise import Noise, batches
 from accounting.noise.batches import poisson_rows
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Relation
 from solvers.audit.bounds import Scores
 from solvers.data_access import allocated, inputs
 from solvers.data_access.allocated import AllocatedOracle
@@ -69,21 +71,23 @@ class Attacker:
         return answer
 
 
-def is_caught(solver: NoisyMirrorDescentRun) -> bool:
-    """Return whether the audit's lower bound exceeds the guarantee of the plan."""
-    plan = calibrate(solver.queries(PROBLEM), PROMISE).plan
+def is_caught(solver: NoisyMirrorDescentRun, relation: Relation = "replace_one") -> bool:
+    """Return whether the audit's lower bound exceeds the guarantee of the plan. A target of 0 makes the row null."""
+    problem = replace(PROBLEM, relation=relation)
+    plan = calibrate(solver.queries(problem), PROMISE, relation).plan
+    candidates = (1.0, -1.0) if relation == "replace_one" else (1.0, 0.0)
     background = -1.0 if solver.form == "ordered" else 0.0
     sides = []
-    for which, truth in enumerate((1.0, -1.0)):
+    for which, truth in enumerate(candidates):
         X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.full(PROBLEM.n, background)
         X[:, 0] = abs(background)
         X[0], y[0] = [1.0, 0.0], truth
-        sides.append((inputs.of_arrays(X, y, PROBLEM), source(1, which)))
+        sides.append((inputs.of_arrays(X, y, problem), source(1, which)))
 
     def score(data: Data, noise: Noise) -> float:
-        oracle = AllocatedOracle(PROBLEM, data, plan, noise)
-        attacker = Attacker(oracle, plan.queries[0], (1.0, -1.0), background)
-        solver.run(attacker, PROBLEM)
+        oracle = AllocatedOracle(problem, data, plan, noise)
+        attacker = Attacker(oracle, plan.queries[0], candidates, background)
+        solver.run(attacker, problem)
         return attacker.score
 
     def attack(runs: int) -> tuple[Scores, Scores]:
@@ -97,6 +101,12 @@ def is_caught(solver: NoisyMirrorDescentRun) -> bool:
 def test_the_guarantee_is_kept(form: Form) -> None:
     """The audit's own cases cover two passes."""
     assert not is_caught(method(form))
+
+
+def test_the_guarantee_of_ordered_slots_is_kept_for_a_null_row_and_half_the_noise_is_caught() -> None:
+    assert not is_caught(method("ordered"), "zero_out")
+    with mutated(Lattice, "perturb", half_noise):
+        assert is_caught(method("ordered"), "zero_out")
 
 
 def test_mutant_half_the_noise_is_caught() -> None:
