@@ -97,8 +97,8 @@ def hockey_stick(
     if c > _LARGEST_SHIFT:
         return 1.0
     gamma, is_ordered, is_zero_out = math.exp(epsilon), mechanism.form == "ordered", relation == "zero_out"
-    if is_ordered and is_zero_out:  # all slots are known
-        with_known_slots = q * gauss_delta(c, epsilon) * _ROUNDING
+    if is_ordered and is_zero_out:  # all slots are known; or the null record is another record
+        with_known_slots = min(q * gauss_delta(c, epsilon) * _ROUNDING, _known_slots(c, q, epsilon, is_ordered), 1.0)
     elif is_zero_out:
         with_known_slots = min(sampled_gaussian.hockey_stick(q, c, epsilon), 1.0)
     else:
@@ -119,6 +119,9 @@ def hockey_stick(
     value = excess(laws[0], mechanism.slots, kappa, enough=enough / q)
     for law in laws[1:]:
         value = max(value, excess(law, mechanism.slots, kappa, hints=None, negligible=value / 2, enough=enough / q))
+    if is_ordered and is_zero_out:  # the lattice may raise these laws more than that of replaced records
+        replaced = slot_law.ordered(c, gamma)
+        value = min(value, excess(replaced, mechanism.slots, kappa, hints=None, enough=enough / q))
     return min(with_known_slots, q * value * _ROUNDING)
 
 

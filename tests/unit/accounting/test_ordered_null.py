@@ -12,6 +12,7 @@ import pytest
 
 from accounting.divergences import allocation, slot_law
 from accounting.divergences.allocation import hockey_stick
+from accounting.divergences.gaussian import gauss_delta
 from accounting.divergences.slot_law import Shifts
 from accounting.mechanisms import RandomAllocation
 from tests.reference.allocation import of_two
@@ -108,3 +109,32 @@ def test_a_null_record_needs_less_noise_for_ordered_slots_than_a_replaced_one() 
         allocation.epsilon(mechanism, 3.0, 1e-6, relation) for relation in ("zero_out", "replace_one")
     )
     assert null_epsilon < 0.9 * replaced_epsilon
+
+
+@pytest.mark.parametrize(
+    ("q", "slots", "noise", "delta"),
+    [(0.01, 1, 2.0, 1e-6), (0.5, 1, 2.0, 1e-6), (0.01, 20, 2.0, 1e-6), (1e-3, 30_000, 0.7135, 1.63e-8)],
+)
+def test_a_null_record_costs_at_most_what_a_replaced_record_costs(
+    q: float, slots: int, noise: float, delta: float
+) -> None:
+    """The lattice may raise the laws of a null record more than the law of a replaced record."""
+    mechanism = RandomAllocation(q, slots, "ordered")
+    null, replaced = (allocation.epsilon(mechanism, noise, delta, relation) for relation in ("zero_out", "replace_one"))
+    assert null <= replaced
+
+
+@pytest.mark.parametrize(("q", "noise", "epsilon"), [(1.0, 0.05, 0.0), (0.5, 2.0, 0.5), (0.1, 1.0, 1.0)])
+def test_one_slot_costs_at_most_one_answer_on_its_records(q: float, noise: float, epsilon: float) -> None:
+    bound = hockey_stick(RandomAllocation(q, 1, "ordered"), noise, epsilon, "zero_out")
+    assert bound <= min(1.0, q * gauss_delta(1 / noise, epsilon) * (1 + 1e-5))
+
+
+@pytest.mark.parametrize(("above", "below"), SIDES)
+def test_the_cut_covers_laws_whose_mean_is_beyond_the_last_cell(above: Shifts, below: Shifts) -> None:
+    c, gamma = 8.0, math.e
+    law = slot_law.ordered(c, gamma, above, below)
+    y = np.linspace(-12.0, 12 + 4 * c, 400_001)
+    phi = np.exp(-y * y / 2) / math.sqrt(2 * math.pi) * (y[1] - y[0])
+    gain = ratio(y, c * above[0]) - gamma * ratio(y, c * above[1])
+    assert float(np.maximum(gain - law.points[-1], 0.0) @ phi) <= law.cut * (1 + 1e-6)

@@ -1,6 +1,7 @@
 """The matrix of a job: its shape from public facts, its rows from the stored codes."""
 
 import errno
+import io
 import itertools
 import json
 import math
@@ -234,9 +235,10 @@ def test_the_memory_of_a_job_does_not_hold_targets_and_scales(target: str, tmp_p
 
 @pytest.mark.parametrize("count", [1, 100_000])
 def test_a_full_disk_is_an_error_of_the_system(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda dir: open("/dev/full", "r+b"))
-    with pytest.raises(OSError, match="No space left") as caught:
-        on_disk([np.ones(count)], tmp_path)
+    with open("/dev/full", "r+b", buffering=0) as full:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: io.BufferedRandom(full))
+        with pytest.raises(OSError, match="No space left") as caught:
+            on_disk([np.ones(count)], tmp_path)
     assert caught.value.errno == errno.ENOSPC
 
 
