@@ -46,6 +46,7 @@ from accounting.records.events import (
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import Replay, replay
 from tests.support.chains import ledger_of
+from tests.support.json_values import json_values
 
 AT = "2026-01-02T03:04:05Z"
 MODEL = "ab" * 32
@@ -400,11 +401,7 @@ def chain() -> list[Entry]:
     return entries
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
+JSON = json_values()
 
 
 @pytest.mark.slow

@@ -23,11 +23,10 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
-from solvers.solve import run
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.members import every
 from tests.support.noiseless import ExactAnswer, noiseless
-from tests.support.runs import as_method
+from tests.support.runs import as_method, run_quote
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -165,7 +164,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
         quote = plan(method, problem, Privacy(1.0, 1e-5))
         data = inputs.of_arrays(*dataset(kind, 60, 4), problem)
         heard: list[int] = []
-        w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
+        w, transcript, _ = run_quote(quote, data, 2, on_answer=heard.append)
         assert np.isfinite(w).all()
         assert is_at_most(float(np.linalg.norm(w)), domain.diameter(problem.size))
         assert quote.release.plan.covers(transcript)

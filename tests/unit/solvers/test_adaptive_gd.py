@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from accounting import Privacy
-from accounting.noise import Noise
 from benchmarks.newton import minimize, objective
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
@@ -30,8 +29,7 @@ from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from solvers.solve import data_of
-from solvers.solve import run as run_method
-from tests.support.seeded import SeededBits
+from tests.support.runs import run_quote
 from tests.support.standardised import LIMITED_LOSSES
 
 Vector = NDArray[np.float64]
@@ -70,9 +68,7 @@ def seeded_fit(
 ) -> Vector:
     """Return coefficients with seeded noise, because risks of single runs vary too much for a limit."""
     quote = plan(method, problem, privacy, preparation=preparation)
-    data, noise = data_of(quote.problem, X, y), Noise(SeededBits(1))
-    w, _, _ = run_method(quote.method, quote.problem, data, quote.release, noise, preparation=quote.preparation)
-    return w
+    return run_quote(quote, data_of(quote.problem, X, y))[0]
 
 
 def accuracy(w: Vector, X: Vector, y: Vector) -> float:

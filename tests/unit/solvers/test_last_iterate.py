@@ -26,7 +26,7 @@ from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from solvers.solve import run
-from tests.support.runs import as_method
+from tests.support.runs import as_method, run_quote
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -155,14 +155,7 @@ def test_a_step_that_is_not_positive_is_refused(step: float) -> None:
 def test_only_the_last_iterate_is_an_answer() -> None:
     """Signs of life come at every step, and all of them but the last say that nothing was answered yet."""
     quote, heard = plan(DpGd(steps=7, step=0.5, release="last"), PROBLEM, PRIVACY), list[int]()
-    w, transcript, _ = run(
-        quote.method,
-        PROBLEM,
-        inputs.of_arrays(*_rows(PROBLEM), PROBLEM),
-        quote.release,
-        Noise(SeededBits(1)),
-        heard.append,
-    )
+    w, transcript, _ = run_quote(quote, inputs.of_arrays(*_rows(PROBLEM), PROBLEM), 1, on_answer=heard.append)
     assert heard == [0] * 7 + [1]
     assert transcript == quote.release.plan
     assert np.isfinite(w).all()
@@ -236,9 +229,7 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
         for value in (0.0, np.nan, 1e300, -np.inf):
             X, y = _rows(problem)
             X[::3], y[::2] = value, value
-            w, transcript, _ = run(
-                quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2))
-            )
+            w, transcript, _ = run_quote(quote, inputs.of_arrays(X, y, problem), 2)
             assert np.isfinite(w).all()
             assert float(np.linalg.norm(w - domain.project(w))) <= 1e-12
             assert transcript == quote.release.plan
