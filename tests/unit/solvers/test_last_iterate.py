@@ -24,7 +24,7 @@ from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Vector
-from solvers.regularizers import L1, L2, ElasticNet, Regularizer
+from solvers.regularizers import L1, L2, ElasticNet
 from solvers.solve import run
 from tests.support.runs import as_method, run_quote
 from tests.support.seeded import SeededBits
@@ -45,20 +45,28 @@ def _step(problem: Problem, step: float, X: Vector, y: Vector, at: Vector) -> Ve
     return w - step * access.mean_gradient(range(problem.n), w)
 
 
+CONTRACTING = [
+    Problem(HuberHinge(0.5), regularizer, domain, n=20, d=3, row_norm=1.0)
+    for regularizer in (L2(0.3), ElasticNet(0.1, 0.3))
+    for domain in (Free(), L2Ball(0.7), L1Ball(0.7), LinfBall(0.4), Simplex())
+]
+CONTRACTING.append(Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("regularizer", [L2(0.3), ElasticNet(0.1, 0.3)], ids=repr)
-@pytest.mark.parametrize("domain", [Free(), L2Ball(0.7), L1Ball(0.7), LinfBall(0.4), Simplex()], ids=lambda c: c.name)
-def test_a_step_contracts_and_one_record_moves_it_within_the_bound(regularizer: Regularizer, domain: Domain) -> None:
+@pytest.mark.parametrize("problem", CONTRACTING, ids=repr)
+def test_a_step_contracts_and_one_record_moves_it_within_the_bound(problem: Problem) -> None:
     """The proof builds on ||m - m'|| <= c ||y - x|| + 2 b for any y and x and any two neighbors."""
-    problem = Problem(HuberHinge(0.5), regularizer, domain, n=20, d=3, row_norm=1.0)
-    step = 1 / problem.L
+    step, size = 1 / problem.L, problem.size
     c, bound, rng, tightest = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3), 0.0
+    assert DpGdRun(5, step, "last").bounds(problem) == {"last_iterate": (bound, size)}
     for k in range(200):
         X, y = _rows(problem, k)
+        y = np.arange(problem.n) % 3.0 if problem.outputs > 1 else y
         neighbor = X.copy()
         neighbor[4] = -X[4] * rng.choice([1.0, 50.0])
-        point = rng.normal(size=3) * rng.choice([0.1, 1.0, 10.0, 1e6])
-        moved_point = point + rng.normal(size=3) * rng.choice([0.0, 1e-3, 1.0, 1e5])
+        point = rng.normal(size=size) * rng.choice([0.1, 1.0, 10.0, 1e6])
+        moved_point = point + rng.normal(size=size) * rng.choice([0.0, 1e-3, 1.0, 1e5])
         moved = float(
             np.linalg.norm(_step(problem, step, X, y, point) - _step(problem, step, neighbor, y, moved_point))
         )
@@ -235,25 +243,10 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
             assert transcript == quote.release.plan
 
 
-@pytest.mark.slow
 def test_losses_of_several_outputs() -> None:
-    """The same contraction and bound on the flat w of softmax; curvatures add up to at most K L."""
-    problem = Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0)
-    step = 1 / problem.L
-    c, bound, rng = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3)
-    assert DpGdRun(5, step, "last").bounds(problem) == {"last_iterate": (bound, 6)}
-    for k in range(100):
-        X, _ = _rows(problem, k)
-        y = rng.integers(0, 3, problem.n).astype(float)
-        neighbor = X.copy()
-        neighbor[4] = -50 * X[4]
-        point = rng.normal(size=6) * rng.choice([0.1, 10.0])
-        moved_point = point + rng.normal(size=6) * rng.choice([0.0, 1e-3, 10.0])
-        moved = float(
-            np.linalg.norm(_step(problem, step, X, y, point) - _step(problem, step, neighbor, y, moved_point))
-        )
-        assert moved <= c * float(np.linalg.norm(point - moved_point)) + 2 * bound
-    release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
+    problem = CONTRACTING[-1]
+    X, _ = _rows(problem)
+    release = solve(DpGd(release="last"), problem, X, np.arange(problem.n) % 3.0, PRIVACY)
     assert release.coefficients.shape == (6,)
     assert release.event["type"] == "GaussianDpEvent"
 
