@@ -62,7 +62,8 @@ def test_a_step_contracts_and_one_record_moves_it_within_the_bound(problem: Prob
     assert DpGdRun(5, step, "last").bounds(problem) == {"last_iterate": (bound, size)}
     for k in range(200):
         X, y = _rows(problem, k)
-        y = np.arange(problem.n) % 3.0 if problem.outputs > 1 else y
+        if problem.outputs > 1:
+            y = rng.integers(0, 3, problem.n).astype(float)
         neighbor = X.copy()
         neighbor[4] = -X[4] * rng.choice([1.0, 50.0])
         point = rng.normal(size=size) * rng.choice([0.1, 1.0, 10.0, 1e6])
