@@ -23,7 +23,7 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
-from tests.support.batches import OwnBatches, own_batches
+from tests.support.batches import ScriptedBatches, own_batches
 from tests.support.members import every
 from tests.support.noiseless import ExactAnswer, noiseless
 from tests.support.runs import as_method, run_quote
@@ -103,14 +103,9 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
 def _answers(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -> list[ExactAnswer]:
     """Return the exact answers over batches of all rows, and of all but the third row."""
 
-    class Scripted(OwnBatches):
-        batch = np.arange(6)
-
-        def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
-            return self.batch
-
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
-    noise = Scripted(SeededBits(1))
+    noise = ScriptedBatches(SeededBits(1))
+    noise.batch = np.arange(6)
     oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
     with own_batches(), noiseless() as answers:
         oracle.gradient("f", w)
