@@ -6,6 +6,8 @@ Pseudo-code: x_j = scores in units of 2 b on the lattice of 2^-30, minus the sma
 e^(-r x) = 2^-80; w_j = e^(-r x_j) in floats, seven factors from seven tables; draw u of 192 bits; return the j whose
 share of the sum of the w_j, an exact integer, contains u.
 Postcondition: k/z-DP exactly, epsilon = k/z; every score takes the same operations. Proof: docs/proofs/exponential.md.
+
+Review: Every score moves by at most the sensitivity, rounding included.
 """
 
 import math

@@ -4,6 +4,8 @@ Precondition: the answer is a sum or mean of per-record vectors of l2 norm at mo
 most k b, with k = 2 under replace_one and k = 1 under zero_out.
 Pseudo-code: release round_gamma(value) + gamma round(N / gamma), N ~ N(0, (z b)^2 I).
 Postcondition: k/z-GDP; Renyi divergence of order a at most k^2 a / (2 z^2). Proof: docs/proofs/gaussian.md.
+
+Review: The noise std is z times the per-record bound. The sensitivity is the relation's factor times this bound.
 """
 
 import math

@@ -3,6 +3,8 @@
 Precondition: answers of neighbors differ by at most k b in the l1 norm, k = 2 under replace_one, 1 under zero_out.
 Pseudo-code: release round_gamma(value) + gamma round(Y / gamma), Y_j i.i.d. of density e^(-|y| / (z b)) / (2 z b).
 Postcondition: k/z-DP, delta = 0. Proof: docs/proofs/laplace.md.
+
+Review: The bound is in l1, and epsilon is the sensitivity factor / z.
 """
 
 import math

@@ -8,6 +8,8 @@ Pseudo-code: one step is `perturb`, round_gamma(value) + gamma round(N / gamma),
 caller makes T steps; the answer of a single step is private only if it is the last.
 Postcondition: y_T is mu-GDP with mu = (k/z) sqrt(T_eff), T_eff = (1-c^T)/(1+c^T) (1+c)/(1-c), which is T at c = 1.
 Proof: docs/proofs/last_iterate.md.
+
+Review: The cost assumes contracting steps whose iterates stay hidden.
 """
 
 import math

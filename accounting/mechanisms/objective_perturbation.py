@@ -6,6 +6,8 @@ Pseudo-code: draw b; release theta. A solver's distance from theta is covered by
 Postcondition: Renyi divergence of order a at most
     ln(1 + beta / Lambda) + a k^2 / (2 z^2) + ln(2 Phi(k (a - 1) / z)) / (a - 1),   k = 2 under replace_one, else 1.
 Proof: docs/proofs/objective_perturbation.md.
+
+Review: Curvature and slope bounds hold for every record.
 """
 
 import math

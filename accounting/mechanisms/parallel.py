@@ -4,6 +4,8 @@ Precondition: the answers of one use come from disjoint sets of positions, which
 Each answer is one answer of the mechanism `each` on its own positions.
 Pseudo-code: for p = 1..parts: release each(value of the p-th set of positions and of earlier answers).
 Postcondition: one use costs one answer of `each`. Proof: docs/proofs/parallel.md.
+
+Review: A use costs one answer only if all positions are disjoint.
 """
 
 from dataclasses import dataclass

@@ -7,6 +7,8 @@ Postcondition: dominated, in both directions and for all orders, with c = 1/z, b
     P = (1-q) N(0,1) + q N(c,1)   against   Q = (1-q) N(0,1) + q N(-c,1),
 under zero_out by P against N(0,1) if the record is in the first dataset, and by N(0,1) against P if it is not.
 Reference: docs/spec T3; proof in docs/proofs/poisson_gaussian.md.
+
+Review: The dominating pairs match the relation, in both orders.
 """
 
 import math

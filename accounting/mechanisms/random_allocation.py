@@ -16,6 +16,8 @@ and never more than one answer on a sample of rate q would cost, hence 2/z-GDP. 
 all records (q = 1), only this last bound is proved, and it alone is used. Under zero_out 1/z-GDP; independent:
 H_gamma <= E[(1 - q + q S - gamma)_+], in the other order E[(1 - gamma (1 - q + q S))_+], S a mean of T e^(cY - c^2/2).
 Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/divergences/allocation.py.
+
+Review: The profile holds for independent and ordered slots.
 """
 
 import math

@@ -6,6 +6,8 @@ Pseudo-code: m <- uniform {0..T-1}; answer m times.
 Postcondition: with mu_1 = 2/z, under zero_out 1/z, for every epsilon
 delta(epsilon) <= (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m)); for every order a
 exp((a-1) rho(a)) <= (1/T) sum_(m<T) exp((a-1) a m mu_1^2 / 2). Proof: docs/proofs/random_iterate.md.
+
+Review: The number of answers is drawn before the first answer, without the data.
 """
 
 import math

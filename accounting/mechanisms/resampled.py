@@ -5,6 +5,8 @@ of `each` on such a bootstrap sample is e/2-DP for one of its rows that becomes 
 one, e = 2 each.curves(z, "zero_out").pure.
 Pseudo-code: draw i_1..i_n uniform in 1..n; release each(rows i_1..i_n).
 Postcondition: one use is `epsilon_of(e, n, relation)`-DP. Proof: docs/proofs/resampled.md.
+
+Review: The sample is drawn again for each use and stays secret.
 """
 
 import math

@@ -10,6 +10,8 @@ profile of N(0, 1) against N(sqrt(t), 1). T is 4 / z^2 under replace_one, and 1 
 2. The minimizer alone has `MinimizerProfile`. A pair over it has losses, which accountants and filters compose with
    those of other answers.
 Proof: docs/proofs/row_objective_perturbation.md.
+
+Review: The tighter profile applies only to one row per record.
 """
 
 import math

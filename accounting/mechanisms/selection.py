@@ -6,6 +6,8 @@ Pseudo-code: for i = 1..N: (s_i, y_i) <- run i. Draw N fair coins, again until o
 the largest (s_i, i) among those that show heads, and nothing about the coins or the other runs.
 Postcondition: Renyi divergence of order a at most `BestOf(N, mu)`, and a privacy profile of at most
 `BestOfProfile(N, mu)`. Proof: docs/proofs/selection.md.
+
+Review: All runs take place, and coins and losing runs stay secret.
 """
 
 import math

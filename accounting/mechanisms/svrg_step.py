@@ -7,6 +7,8 @@ Pseudo-code: round both parts to the lattice; release their sum + gamma round(N 
 Postcondition: for every s in (0, 1), no worse than the composition of
     WithoutReplacement(b, n) at multiplier z sqrt(s)      and      Gaussian() at multiplier 2 z sqrt(1 - s) n / b.
 Proof, and the choice of s: docs/proofs/svrg_step.md. Reference: docs/spec 2.2 (mechanism P).
+
+Review: The price covers both the batch and the exact mean.
 """
 
 import math

@@ -10,6 +10,8 @@ that is, no worse than a symmetric pair whose loss is ln r at r > 1, with r = 1 
 r phi(x) under P and phi(x) under Q; its mirror image; and 0 otherwise. Under zero_out a record that becomes null moves
 the batch by 2/z and null by 1/z at most, 1/z apart: the pair of accounting/divergences/null_batches.py.
 Reference: docs/spec T4; proof in docs/proofs/without_replacement.md.
+
+Review: The batch is drawn again for each answer and stays secret.
 """
 
 import math

@@ -5,7 +5,6 @@ from typing import Any, Literal, get_args
 from pydantic import TypeAdapter
 
 from accounting.errors import CodecError, LedgerInvalid
-from accounting.privacy import Unit
 from accounting.records import events
 from accounting.records.chain import Entry
 from accounting.records.documents import typed
@@ -71,7 +70,7 @@ def record(event: events.LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str,
     )
     body = {name: value for name, value in stated.items() if value is not None and name not in implied}
     if isinstance(event, _REGISTRATIONS):
-        body |= (event.unit or Unit()).counted(body.pop("records"))
+        body |= event.unit.counted(body.pop("records"))
     if isinstance(event, _CHARGES):
         body |= {"whole": whole} | body.pop("guarantee", {})
     return kind, body

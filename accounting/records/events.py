@@ -14,6 +14,7 @@ SessionPolicy = Literal["refund", "no_refund", "refused"]
 
 _Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
 _Share = Annotated[float, Field(ge=0, le=1)]
+_ROW = Unit()
 _Head = Annotated[Head, PlainValidator(Head.parse), PlainSerializer(str)]
 
 
@@ -32,7 +33,7 @@ class Opened(_Event):
     ----------
     records : n, the number of rows or persons
     family : name under which other datasets of the same people may join; None if none may
-    unit : of a record; None for rows in ledgers opened before units existed
+    unit : of a record
     declaration_sha256 : of the dataset's declaration; None in entries from before it was recorded
     session_rule : the dataset's rule for sessions; None in entries from before it was recorded
     """
@@ -41,7 +42,7 @@ class Opened(_Event):
     records: _Count
     filter: FilterField
     family: Text | None = None
-    unit: Unit | None = None
+    unit: Unit = _ROW
     neighbors: Relation = REPLACE_ONE
     declaration_sha256: Sha256 | None = None
     session_rule: SessionPolicy | None = None
@@ -54,7 +55,7 @@ class Joined(_Event):
     dataset: Text
     records: _Count
     by: Text
-    unit: Unit | None = None
+    unit: Unit = _ROW
     declaration_sha256: Sha256 | None = None
     session_rule: SessionPolicy | None = None
 
@@ -80,11 +81,10 @@ class Registration:
     @staticmethod
     def of(event: Opened | Joined, opening: "Registration | None" = None) -> "Registration":
         """Return the facts that an event states; `opening` holds those of the first event, for a dataset that joins."""
-        unit = event.unit or Unit()
         if isinstance(event, Opened):
-            return Registration(event.records, unit, event.neighbors, event.family, event.declaration_sha256)
+            return Registration(event.records, event.unit, event.neighbors, event.family, event.declaration_sha256)
         assert opening is not None
-        return Registration(event.records, unit, opening.neighbors, opening.family, event.declaration_sha256)
+        return Registration(event.records, event.unit, opening.neighbors, opening.family, event.declaration_sha256)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,17 @@ from accounting.calibration import calibrate
 from accounting.errors import (
     AccountingError,
     BudgetExhausted,
-    CalibrationFailed,
     FilterMismatch,
     OutOfRange,
     ReceiptInvalid,
 )
 from accounting.filter import Cost, Filter
 from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
-from accounting.plan import Query, ReleasePlan
+from accounting.plan import Plan, Query, ReleasePlan
 from accounting.privacy import Privacy, Relation
 from accounting.records import receipt as receipts
+from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, refund
 from app.calculation.forecasts import Forecasted, forecast
-from app.calculation.sessions import PricedPlan, PricedRefund, PricePlan, PriceRefund, price_plan, price_refund
 from app.calculation.speed import measured_speed
 from app.sources.design import Design
 from app.sources.twins import Twin
@@ -45,20 +44,17 @@ class Price:
     Parameters
     ----------
     rule : the filter that would be charged
-    most_evaluations, most_answers : limits of the planned run
+    limits : of the planned run
     preparation, slope_limit : as requested
-    is_apart : whether the dataset's records are on several machines
     """
 
     method: Method | Auto | AnyCounting | Candidates | RegressionTable
     problem: solvers.Problem
     privacy: Privacy
     rule: Filter
-    most_evaluations: float
-    most_answers: int
+    limits: WorkLimits
     preparation: AskedPreparation | None = None
     slope_limit: float | None = None
-    is_apart: bool = False
     kind: Literal["price"] = "price"
 
 
@@ -129,6 +125,59 @@ class ForecastScores:
 
 
 @dataclass(frozen=True, slots=True)
+class PricePlan:
+    """A request for the cost of a session's plan.
+
+    Parameters
+    ----------
+    rule : the filter that would be charged
+    delta : at which the plan's epsilon is stated
+    """
+
+    plan: SessionPlan
+    rule: Filter
+    delta: float
+    kind: Literal["price_plan"] = "price_plan"
+
+
+@dataclass(frozen=True, slots=True)
+class PricedPlan:
+    """The cost of a plan in the filter's currency (None if no budget could hold it), and its guarantee."""
+
+    cost: Cost | None
+    certificate: Certificate
+    kind: Literal["priced_plan"] = "priced_plan"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRefund:
+    """A request for the refund of a session that has recorded these uses of its plan.
+
+    Parameters
+    ----------
+    rule, cost, whole : the filter, the charge, and whether it took the whole budget
+    delta : at which the epsilon of the recorded uses is stated
+    """
+
+    plan: SessionPlan
+    recorded: tuple[int, ...]
+    rule: Filter
+    cost: Cost
+    whole: bool
+    delta: float
+    kind: Literal["price_refund"] = "price_refund"
+
+
+@dataclass(frozen=True, slots=True)
+class PricedRefund:
+    """The refund of a session that is closed, and the epsilon of its recorded uses."""
+
+    cost: Cost
+    certificate: Certificate
+    kind: Literal["priced_refund"] = "priced_refund"
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A refusal with a reason for the caller: a code of `app.http.errors`, and a sentence."""
 
@@ -154,20 +203,25 @@ def answer(question: Question) -> Answer:
         case Recompute():
             return _recompute(question)
         case Calibrate():
-            return _calibrate(question)
+            return _answered(None, lambda: _calibrated(question))
         case PricePlan():
-            return _answered(question.rule, lambda: price_plan(question))
+            return _answered(question.rule, lambda: _price_plan(question))
         case PriceRefund():
-            return _answered(question.rule, lambda: price_refund(question))
+            return _answered(question.rule, lambda: _price_refund(question))
 
 
-def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
-    """Return the answer, or the reason why there is none."""
+def _answered(rule: Filter | None, work: Callable[[], Answer]) -> Answer:
+    """Return the answer, or the reason why there is none.
+
+    Parameters
+    ----------
+    rule : the filter that would be charged, if there is one
+    """
     try:
         return work()
     except NeedsDelta as error:  # under `pure` no other delta is possible, so the method does not suit the dataset
-        pure = rule.kind == "pure"
-        return Refused("method_filter_mismatch" if pure else "unsupported_combination", sentence(error))
+        is_pure = rule is not None and rule.kind == "pure"
+        return Refused("method_filter_mismatch" if is_pure else "unsupported_combination", sentence(error))
     except FilterMismatch as error:
         return Refused("method_filter_mismatch", sentence(error))
     except OutOfRange as error:
@@ -178,7 +232,7 @@ def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
 
 def _price(question: Price) -> Answer:
     planned = _plan(question)
-    cost = _cost(question.rule, planned)
+    cost = _cost(question.rule, planned.release.plan)
     seconds = measured_speed().seconds(planned.gradient_evaluations, planned.release.plan, question.problem)
     return CalculatedPrice(planned, cost, seconds)
 
@@ -188,30 +242,49 @@ def _forecast(question: ForecastScores) -> Answer:
     planned, price = {}, question.price
     for epsilon in question.epsilons:
         planned[epsilon] = run = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
-        _cost(price.rule, run)  # raises if the plan cannot be charged
-        reason = needs_one_machine(run.method, run.met) if price.is_apart else None
+        _cost(price.rule, run.release.plan)  # raises if the plan cannot be charged
+        reason = needs_one_machine(run.method, run.met) if price.limits.is_apart else None
         if reason is not None:
             return Refused("method_needs_one_machine", f"{run.method.name}: {reason}. Name another method.")
     return forecast(question.design, planned, question.twin, question.seed, question.signal, question.runs)
 
 
 def _plan(question: Price) -> solvers.PlannedRun:
+    if isinstance(question.method, Candidates):
+        return tuning.plan(question.method, question.problem, question.privacy, question.limits)
     # `mu^2`, the currency of gdp, has no price for a sampled answer.
     currency: Currency = "gaussian" if question.rule.kind == "gdp" else "renyi"
-    evaluations = question.most_evaluations
-    limits = WorkLimits(evaluations, question.most_answers, evaluations, question.is_apart)
-    if isinstance(question.method, Candidates):
-        return tuning.plan(question.method, question.problem, question.privacy, limits)
-    how: Any = {"currency": currency, "limits": limits}
-    how |= {"preparation": question.preparation, "slope_limit": question.slope_limit}
-    return solvers.plan(question.method, question.problem, question.privacy, **how)
+    return solvers.plan(
+        question.method,
+        question.problem,
+        question.privacy,
+        currency=currency,
+        limits=question.limits,
+        preparation=question.preparation,
+        slope_limit=question.slope_limit,
+    )
 
 
-def _cost(rule: Filter, planned: solvers.PlannedRun) -> Cost | None:
+def _cost(rule: Filter, plan: Plan | SessionPlan) -> Cost | None:
+    """Return the cost of a plan; None if no budget could hold it."""
     try:
-        return rule.cost(planned.release.plan)
+        return rule.cost(plan)
     except BudgetExhausted:
         return None
+
+
+def _calibrated(question: Calibrate) -> Calibrated:
+    query = Query("answer", question.count, question.mechanism)
+    return Calibrated(calibrate((query,), question.privacy, question.relation))
+
+
+def _price_plan(question: PricePlan) -> PricedPlan:
+    return PricedPlan(_cost(question.rule, question.plan), plan_epsilon(question.plan, question.delta))
+
+
+def _price_refund(question: PriceRefund) -> PricedRefund:
+    cost = refund(question.rule, question.cost, question.plan, question.recorded, whole=question.whole)
+    return PricedRefund(cost, plan_epsilon(question.plan.recorded(question.recorded), question.delta))
 
 
 def _recompute(question: Recompute) -> Answer:
@@ -221,16 +294,6 @@ def _recompute(question: Recompute) -> Answer:
         return Refused(
             "invalid_request", f"The document is not a receipt: {error}. Send the file as it was downloaded."
         )
-
-
-def _calibrate(question: Calibrate) -> Answer:
-    query = Query("answer", question.count, question.mechanism)
-    try:
-        return Calibrated(calibrate((query,), question.privacy, question.relation))
-    except CalibrationFailed as error:
-        return Refused("unsupported_combination", sentence(error))
-    except (AccountingError, ValueError) as error:
-        return Refused("out_of_range", sentence(error))
 
 
 def sentence(error: Exception) -> str:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from accounting.records.allotments import Account, reservations_fit
 from app.datasets import store
-from app.datasets.grants import analyst_of, by_arrival
+from app.datasets.grants import analyst_of
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
@@ -60,7 +60,7 @@ def page(database: Database, steward: Principal, dataset_id: str, paging: Paging
         row = store.visible(connection, dataset_id, steward)
         allotted = described(connection, row)
         analysts = sa.select(identities.c.id).where(identities.c.id.in_(allotted))
-        ids = connection.scalars(by_arrival(analysts, paging)).all()
+        ids = connection.scalars(paging.by_creation(analysts, identities)).all()
     return paging.page(Page[Allotment], ids, allotted.__getitem__, str)
 
 

@@ -2,9 +2,6 @@
 
 import sqlalchemy as sa
 
-from accounting.privacy import Unit
-from accounting.records.entries import event_of
-from accounting.records.events import Opened
 from app.http.errors import ApiError
 from app.ledger import store as ledger
 from purse.wire.datasets import DatasetSpec
@@ -21,18 +18,15 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
     ledger_id = ledger.of_family(connection, spec.family)
     if ledger_id is None:
         return None
-    state = ledger.load_state(connection, ledger_id)
-    neighbors = ledger.neighbors(connection, ledger_id)
-    if spec.neighbors != neighbors:
-        raise ApiError("family_mismatch", f"This family has neighbors {neighbors!r}. Declare the same.")
-    rule, budget = state.filter, spec.budget
+    opened = ledger.registration(connection, ledger_id)
+    if spec.neighbors != opened.neighbors:
+        raise ApiError("family_mismatch", f"This family has neighbors {opened.neighbors!r}. Declare the same.")
+    rule, budget = ledger.load_state(connection, ledger_id).filter, spec.budget
     promised = (rule.kind, rule.privacy.epsilon, rule.privacy.delta, rule.slack)
     if promised != (budget.filter, budget.epsilon, budget.delta, rule.slack if budget.slack is None else budget.slack):
         raise ApiError("family_mismatch", f"This family's budget is {_stated(*promised)}. Declare the same.")
-    opened = event_of(ledger.entries(connection, ledger_id, 0, 1)[0])
-    unit = (opened.unit if isinstance(opened, Opened) else None) or Unit()
-    if unit != spec.protected:
-        raise ApiError("family_mismatch", f"This family's budget protects {unit}. Declare the same unit.")
+    if spec.protected != opened.unit:
+        raise ApiError("family_mismatch", f"This family's budget protects {opened.unit}. Declare the same unit.")
     return ledger_id
 
 

@@ -4,8 +4,6 @@ Every query for an analyst contains the condition `store.granted`. A dataset wit
 are therefore the same case, in the answer and in its time.
 """
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from app.datasets import store
@@ -44,14 +42,8 @@ def page(database: Database, dataset_id: str, paging: Paging) -> Page[Grant]:
     """Return a page of a dataset's grants. Cursors are the analysts' identities, which are never deleted."""
     with database.read() as connection:
         _exists(connection, dataset_id)
-        rows = connection.execute(by_arrival(_grants(dataset_id), paging)).all()
+        rows = connection.execute(paging.by_creation(_grants(dataset_id), identities)).all()
     return paging.page(Page[Grant], rows, lambda row: Grant(**row._mapping), lambda row: row.identity)
-
-
-def by_arrival(query: sa.Select[Any], paging: Paging) -> sa.Select[Any]:
-    """Return a page of a selection from `identities`, ordered by their creation."""
-    order = (identities.c.created_at, identities.c.id)
-    return paging.of(query, *order, at=sa.select(*order).where(identities.c.id == paging.cursor))
 
 
 def revoke(database: Database, dataset_id: str, name_or_id: str) -> None:

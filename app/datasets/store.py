@@ -234,10 +234,9 @@ def page(
 
     Each row is read by `readable`.
     """
-    is_visible, order = granted(principal, datasets.c.id), (datasets.c.created_at, datasets.c.id)
+    is_visible = granted(principal, datasets.c.id)
     query = _rows().where(is_visible, *filters.conditions(principal))
-    query = paging.of(query, *order, at=sa.select(*order).where(datasets.c.id == paging.cursor, is_visible))
-    return connection.execute(query).all()
+    return connection.execute(paging.by_creation(query, datasets, is_visible)).all()
 
 
 def refuse_name(connection: sa.Connection, name: str) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 
-from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from app.http.errors import ApiError, invalid
 from app.http.handlers import respond
 

@@ -42,6 +42,11 @@ class Paging:
         columns = (column.desc() if is_descending else column.asc() for column in by)
         return query.order_by(*columns).limit(self.limit + 1)
 
+    def by_creation(self, query: sa.Select[Any], table: sa.Table, *visible: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        """Return `of` for a list in the order of creation, whose cursor is the id of a visible row of `table`."""
+        by = (table.c.created_at, table.c.id)
+        return self.of(query, *by, at=sa.select(*by).where(table.c.id == self.cursor, *visible))
+
     def page(
         self, kind: type[Page[T]], rows: Sequence[R], convert: Callable[[R], T | None], cursor: Callable[[R], object]
     ) -> Page[T]:

@@ -16,7 +16,8 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Generic, TypeVar
 
-from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
 from app.http.handlers import respond

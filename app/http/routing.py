@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-
-from app.http.asgi import Scope
+from starlette.types import Scope
 
 
 def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:

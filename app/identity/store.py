@@ -190,10 +190,10 @@ def page(
 
     The page is empty if the cursor is not the id of a token.
     """
-    query, by = _live(now), (tokens.c.created_at, tokens.c.id)
+    query = _live(now)
     for column, value in ((identities.c.name, name), (identities.c.role, role)):
         query = query if value is None else query.where(column == value)
-    rows = connection.execute(paging.of(query, *by, at=sa.select(*by).where(tokens.c.id == paging.cursor))).all()
+    rows = connection.execute(paging.by_creation(query, tokens)).all()
     return paging.page(Page[Token], rows, _token, lambda row: row.id)
 
 

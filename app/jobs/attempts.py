@@ -287,8 +287,8 @@ def _is_as_charged(connection: sa.Connection, claim: Claim) -> bool:
         own = fields(parse(job.charge), ("cost",), "a charge", optional=("share", "entry"))
         first = integer(own.get("entry", 1), 1, MOST_ENTRIES, "entry")
         charge = ledger.charged(connection, job.dataset_id, job.id, first)
-        stated = (charge.dataset or job.dataset_id, charge.spec_sha256 or store.spec_sha256(claim.spec))
-        if stated == (job.dataset_id, store.spec_sha256(claim.spec)):
+        sha256 = store.spec_sha256(claim.spec)
+        if charge.dataset == job.dataset_id and charge.spec_sha256 in (None, sha256):
             return True
     _LOG.error("job_differs_from_charge %s", job.id)
     return False

@@ -18,17 +18,19 @@ from app.datasets.store import DatasetRow
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
-from app.results import evaluations, inference, profiles, statistics
+from app.results import evaluations, profiles, statistics
 from app.sources.design import Design
 from app.sources.spec import JobSpec
-from purse.solved_tables import model_coefficients, published
-from purse.wire.columns import CategoryColumn
+from purse.solved_tables import model_coefficients, published, units
+from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Link, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.data_access.scores import BOUND
 from solvers.inference import RegressionTableRun
+from solvers.inference.coordinates import Stds
+from solvers.inference.table import Units, table
 from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
@@ -158,17 +160,21 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
 
 
 def _regression(job: JobRow, result: Result, method: RegressionTableRun) -> Model:
-    """Return the model of a regression table, whose coefficients are the estimates."""
-    design = result.spec.design
-    assert isinstance(design, Design)
+    """Return the model of a regression table in the units of the file. Its coefficients are the estimates."""
+    spec, plan, answers = result.spec, result.spec.release_plan.plan, np.array(result.coefficients)
+    assert isinstance(spec.design, Design)
+    if len(answers) != method.size(spec.problem):
+        raise Unreleasable("the output is of another length")
+    features, is_count = spec.design.features, method.largest_count is not None
+    target = spec.design.target if isinstance(spec.design.target, NumberColumn) else None
+    stds = Stds(spec.problem, lambda query: plan.query(query).noise_multiplier)
     try:
-        solved = inference.result(result.spec, method, result.coefficients)
+        solved = table(spec.problem, method, answers, stds, Units(**units(features, target, is_count)))
     except (ValueError, np.linalg.LinAlgError) as error:
         raise Unreleasable("the output holds no regression table") from error
-    target, is_count = inference.number_target(design), method.largest_count is not None
     own = replace(result, coefficients=tuple(model_coefficients(solved, target, is_count)), means=None)
     facts = {"loss": "poisson", "link": "log"} if is_count else {}
-    return _model(job, own, design).model_copy(update=facts | published(design.features, target, solved, method.level))
+    return _model(job, own, spec.design).model_copy(update=facts | published(features, target, solved, method.level))
 
 
 def _supported(model: Model) -> dict[str, Any]:

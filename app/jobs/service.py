@@ -15,7 +15,6 @@ from accounting.records.events import Cancelled, Refunded
 from accounting.records.filters import cost_to_json
 from app.datasets import names, profiles
 from app.datasets import store as datasets
-from app.datasets.freezes import refuse_frozen
 from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.http.middleware import REQUEST
@@ -29,6 +28,7 @@ from app.jobs.shares import shares
 from app.jobs.store import JobRow
 from app.ledger import allotments
 from app.ledger import store as ledger
+from app.ledger.service import refuse_frozen
 from app.persistence.dialect import next_job_number
 from app.persistence.session import Database, new_id
 from app.persistence.tables import jobs

@@ -1,4 +1,4 @@
-"""Lists of ledger entries, and the verification of receipts."""
+"""Lists of ledger entries, the refusal of a frozen ledger, and the verification of receipts."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from accounting.errors import ReceiptInvalid
 from accounting.records.chain import Entry
 from accounting.records.entries import EntryKind
+from accounting.records.ledger import LedgerState
 from accounting.records.receipt import Receipt, Recomputation, is_signed, verify
 from app.calculation.pool import Pool, accepted
 from app.calculation.questions import Recompute, Recomputed
@@ -32,6 +33,20 @@ def page(
         rows = store.page(connection, dataset_id, paging, analyst, kind)
     return paging.page(
         Page[LedgerEntry], rows, lambda entry: LedgerEntry(**entry.to_json()), lambda entry: entry.sequence
+    )
+
+
+def refuse_frozen(state: LedgerState) -> None:
+    """Raise an `ApiError` dataset_frozen, which states the cause, if nothing may be charged or started."""
+    if not state.frozen:
+        return
+    cause = "A steward, or a charge above the budget, has frozen the dataset."
+    if state.rolled_back:
+        cause = "An older copy of the database was restored, so charges of this dataset may be lost."
+    elif state.is_exceeded:
+        cause = "Releases outside this service have cost more than the budget allowed."
+    raise ApiError(
+        "dataset_frozen", f"Nothing was charged. {cause} No job starts until a steward unfreezes the dataset."
     )
 
 

@@ -122,10 +122,6 @@ class Metrics:
 class _Service(Collector):
     watched: Watched | None = None
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that registration does not collect."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges; if the database does not answer, only those of this process."""
         if self.watched is None:

@@ -1,5 +1,6 @@
 """The frame of every page: the visitor, the navigation, the templates, and pages for errors."""
 
+import json
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -27,7 +28,6 @@ from app.identity.dependencies import Principal, bearer, caller
 from app.pages import session, words
 from app.pages.api import Api, part
 from app.pages.forms import Forms
-from app.pages.glossary import GLOSSARY
 from app.pages.releases import is_number
 from app.pages.session import PREFIX
 from app.pages.static_files import address
@@ -44,6 +44,8 @@ NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("/receipts", "Check a receipt", _ALL),
 )
 """Path under /pages, name, and the roles that see it."""
+GLOSSARY: dict[str, str] = json.loads(Path(__file__).with_name("glossary.json").read_text("utf-8"))
+"""Short explanations of the technical terms on the pages, in the words of docs/glossary.md."""
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),

@@ -8,8 +8,8 @@ from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import Request, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from app.http.errors import ApiError
 from app.http.handlers import respond
 from app.http.routing import own_path

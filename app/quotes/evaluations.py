@@ -9,7 +9,7 @@ from app.calculation.questions import Price, sentence
 from app.datasets.models import ReleasedModel
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
-from app.quotes.requests import ReadRequest, privacy_of, problem_of
+from app.quotes.requests import ReadRequest, limits_of, privacy_of, problem_of
 from app.settings import Settings
 from app.sources.design import Design
 from app.sources.spec import JobSpec
@@ -44,10 +44,10 @@ def read(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, 
     problem = problem_of(dataset, design, trained.problem.loss)
     weights = np.column_stack((np.atleast_2d(released.coefficients), np.atleast_1d(released.intercept)))
     method = Evaluation(request.bins, request.clip, model.job, model.sha256)
-    rule, limits = dataset.state.filter, (settings.max_gradient_evaluations, settings.max_answers)
+    rule = dataset.state.filter
     try:
         privacy = privacy_of(request.privacy, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
-    price = Price(method, problem, privacy, rule, *limits)
+    price = Price(method, problem, privacy, rule, limits_of(settings, dataset))
     return ReadRequest(request, dataset, design, price, tuple(weights.ravel().tolist()))

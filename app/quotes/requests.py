@@ -18,7 +18,6 @@ from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn
 from purse.wire.profiles import DatasetProfile
 from solvers import preparation
-from solvers.fitting import Wish
 from solvers.inference import RegressionTable
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.methods import Method
@@ -27,6 +26,7 @@ from solvers.preparation.moments import Moments
 from solvers.problem import Problem
 from solvers.regularizers import NoRegularizer
 from solvers.selection import Auto
+from solvers.solve import WorkLimits
 from solvers.statistics import AnyCounting, Profile, Table1
 from solvers.trials import Candidate, Candidates
 
@@ -72,7 +72,8 @@ def read(
             "unsupported_combination",
             "A holdout set only evaluates models. Train on its dataset.",
         )
-    rule, wish = dataset.state.filter, Wish()
+    rule = dataset.state.filter
+    prepared: preparation.AskedPreparation | None = None
     try:
         design = _table(dataset, request) if isinstance(request, StatisticRequest) else Design.of(dataset.spec, request)
         if isinstance(request, JobRequest) and isinstance(design, Design):
@@ -80,7 +81,7 @@ def read(
             problem = problem_of(
                 dataset, design, _loss(request, design), regularizer=regularizer, domain=request.domain
             )
-            wish = Wish(_preparation(dataset, design, request, profile), request.slope_limit)
+            prepared = _preparation(dataset, design, request, profile)
         elif isinstance(request, TuningRequest) and isinstance(design, Design):
             problem = problem_of(dataset, design, _loss(request, design))
         else:  # a statistic minimizes nothing: its problem only describes the rows
@@ -93,23 +94,17 @@ def read(
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
         raise ApiError("unsupported_combination", sentence(error)) from None
-    limits = (settings.max_gradient_evaluations, settings.max_answers)
-    return ReadRequest(
-        request,
-        dataset,
-        design,
-        Price(
-            method,
-            problem,
-            privacy,
-            rule,
-            *limits,
-            wish.preparation,
-            wish.slope_limit,
-            is_apart=dataset.spec.storage == "partitions",
-        ),
-        profile=profile.document if profile is not None and isinstance(request, StatisticRequest) else None,
-    )
+    slope_limit = request.slope_limit if isinstance(request, JobRequest) else None
+    question = Price(method, problem, privacy, rule, limits_of(settings, dataset), prepared, slope_limit)
+    released = profile.document if profile is not None and isinstance(request, StatisticRequest) else None
+    return ReadRequest(request, dataset, design, question, profile=released)
+
+
+def limits_of(settings: Settings, dataset: DatasetRow) -> WorkLimits:
+    """Return the limits on the work of one job on a dataset."""
+    evaluations = settings.max_gradient_evaluations
+    is_apart = dataset.spec.storage == "partitions"
+    return WorkLimits(evaluations, settings.max_answers, evaluations, is_apart)
 
 
 def _method(

@@ -6,8 +6,7 @@ from accounting.filter import Cost
 from accounting.privacy import Privacy
 from accounting.records.sessions import Certificate, SessionPlan
 from app.calculation.pool import Pool, accepted
-from app.calculation.questions import Calibrated
-from app.calculation.sessions import PricedPlan, PricePlan
+from app.calculation.questions import Calibrated, PricedPlan, PricePlan
 from app.datasets.store import DatasetRow
 from app.http.work import in_turn
 from app.identity.store import Principal

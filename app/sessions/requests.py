@@ -12,10 +12,10 @@ from accounting.records.outside import GaussianDpEvent, OutsideEvent, PoissonSam
 from accounting.records.sessions import SessionPlan
 from app.calculation.questions import Calibrate
 from app.datasets import store as datasets
-from app.datasets.freezes import refuse_frozen
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.identity.store import Principal
+from app.ledger.service import refuse_frozen
 from app.persistence.session import Database
 from app.quotes.requests import privacy_of
 from app.wire import JobPrivacy

@@ -16,10 +16,9 @@ from accounting.records.documents import canonical_text
 from accounting.records.events import Reserved
 from accounting.records.sessions import plan_to_json
 from app.calculation.pool import Pool, accepted
-from app.calculation.sessions import PricedRefund, PriceRefund
+from app.calculation.questions import PricedRefund, PriceRefund
 from app.datasets import names
 from app.datasets import store as datasets
-from app.datasets.freezes import refuse_frozen
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
@@ -28,6 +27,7 @@ from app.identity.store import Principal
 from app.ledger import allotments
 from app.ledger import store as ledger
 from app.ledger.epoch import note_recorded
+from app.ledger.service import refuse_frozen
 from app.persistence.clock import stamp
 from app.persistence.session import Database, new_id
 from app.quotes import pricing

@@ -11,7 +11,7 @@ from accounting.filter import Cost
 from accounting.records.events import Reserved, Settled
 from accounting.records.ledger import LedgerState
 from accounting.records.sessions import Certificate, plan_epsilon
-from app.calculation.sessions import PricedRefund
+from app.calculation.questions import PricedRefund
 from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database

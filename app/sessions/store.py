@@ -171,12 +171,10 @@ def page(
     connection: sa.Connection, paging: Paging, visible: sa.ColumnElement[bool], dataset_id: str | None
 ) -> list[SessionRow]:
     """Return a page of visible sessions by the time of their opening; an empty one after an invisible session."""
-    order = (sessions.c.created_at, sessions.c.id)
     query = _ROWS.where(visible)
     if dataset_id is not None:
         query = query.where(sessions.c.dataset_id == dataset_id)
-    cursor = sa.select(*order).where(sessions.c.id == paging.cursor, visible)
-    return [SessionRow(*row) for row in connection.execute(paging.of(query, *order, at=cursor))]
+    return [SessionRow(*row) for row in connection.execute(paging.by_creation(query, sessions, visible))]
 
 
 def open_on(connection: sa.Connection, dataset_id: str) -> list[SessionRow]:

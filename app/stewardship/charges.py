@@ -44,11 +44,11 @@ def charge(database: Database, steward: Principal, dataset_id: str, request: Ext
         parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
         for part in parts:
             store.refuse_changed(connection, part)
-        outside = SessionPlan.of([request.event], ledger.neighbors(connection, dataset_id))
+        registered = ledger.registration(connection, dataset_id)
+        outside = SessionPlan.of([request.event], registered.neighbors)
         n = sum(part.n for part in store.parts(connection, row))
-        unit = ledger.registration(connection, dataset_id).unit
-    if outside.misfit(n, unit) is not None:
-        raise ApiError("out_of_range", _MISFIT.format(n=n, unit=unit.name))
+    if outside.misfit(n, registered.unit) is not None:
+        raise ApiError("out_of_range", _MISFIT.format(n=n, unit=registered.unit.name))
     costs = [_cost(part.state.filter, outside) for part in parts]
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))

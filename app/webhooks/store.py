@@ -109,9 +109,8 @@ def page(
     connection: sa.Connection, paging: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
 ) -> list[sa.Row[Any]]:
     """Return a page of visible webhooks in the order of creation; an empty one after an invisible webhook."""
-    order = (webhooks.c.created_at, webhooks.c.id)
-    cursor = sa.select(*order).where(webhooks.c.id == paging.cursor, visible)
-    return list(connection.execute(paging.of(_described().where(visible, *conditions), *order, at=cursor)))
+    query = _described().where(visible, *conditions)
+    return list(connection.execute(paging.by_creation(query, webhooks, visible)))
 
 
 def get(connection: sa.Connection, webhook_id: str, *visible: sa.ColumnElement[bool]) -> sa.Row[Any] | None:

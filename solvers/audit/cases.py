@@ -6,6 +6,7 @@ so every answer moves by its whole sensitivity. Under zero_out, the second recor
 
 import math
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from solvers.preparation import AskedPreparation, ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
-from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles, Table1
+from solvers.statistics import AnyCounting, AnyStatistic, Evaluation, Table1
 
 GUARANTEE = Privacy(4.0, 1e-5)
 _N = 40
@@ -33,11 +34,13 @@ _CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimi
 _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 _DECLARED = Problem(Logistic(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 _CODED = Problem(Squared(1.0), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
+_CODED_PERSONS = replace(_CODED, unit=_PERSON)
 _GROUPED = replace(_CODED, d=6, row_norm=2.0, columns=Columns((3, 1, 1)))
 _OLDER = CodeCondition(1, ((-1.0, 2.0),))  # a condition that both records satisfy
 _TABLE1 = Table1(Groups(by=1, where=(_OLDER,)), bins=4)
 _SHORT = methods.AdaptiveGd(steps=3, slope_limit=1e-3)
 _CLASSES = replace(_DECLARED, loss=Softmax(3))
+_STATISTICS: tuple[AnyStatistic, ...] = tuple(kind() for kind in get_args(AnyStatistic))
 _SPARSE = Problem(Logistic(), n=120, d=201, row_norm=math.sqrt(201), columns=Columns((1,) * 200, ((0.0, 1.0),) * 200))
 _CORNERS = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
 _IN_GROUPS = ((1.0, 0.0, 0.0, 1.0, 1.0, 1.0), (0.0, 1.0, 0.0, -1.0, -1.0, 1.0))
@@ -154,14 +157,9 @@ CASES: dict[str, Case | ExactCase] = {
     "noisy_sgd_standardised": Case(
         methods.NoisySgd(steps=6, batch=40, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS
     ),
-    # Counts and means of columns. The two records are in different bins, and zeros are in a third one.
-    "profile": Case(Profile(bins=4), _CODED, corners=_CORNERS),
-    "counts": Case(Counts(bins=4), _CODED, corners=_CORNERS),
-    "means": Case(Means(), _CODED, corners=_CORNERS),
-    "quantiles": Case(Quantiles(bins=4), _CODED, corners=_CORNERS),
-    # The signs of the product x y are opposite, so it moves from one end of its range to the other.
-    "covariance": Case(Covariance(), _CODED, corners=((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))),
-    # Records of different groups, at opposite ends of their numbers' ranges.
+    **{each.name: Case(each, _CODED, corners=each.audited_rows) for each in _STATISTICS},
+    **{f"{each.name}_persons": Case(each, _CODED_PERSONS, corners=each.audited_rows) for each in _STATISTICS},
+    # In place of two of these cases: records of different groups, at opposite ends of their numbers' ranges.
     "table1": Case(_TABLE1, _GROUPED, corners=_IN_GROUPS),
     "table1_persons": Case(_TABLE1, replace(_GROUPED, unit=_PERSON), corners=_IN_GROUPS),
     # Class and score of the two records are at opposite ends; in the second case their residuals are.
@@ -190,9 +188,6 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),
     "noisy_sgd_persons": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), replace(_FLAT, unit=_PERSON)),
     "output_perturbation_persons": Case(methods.OutputPerturbation(steps=3), replace(_CURVED, unit=_PERSON), first),
-    "counts_persons": Case(Counts(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
-    "quantiles_persons": Case(Quantiles(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
-    "profile_persons": Case(Profile(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
     "evaluation_persons": Case(
         Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), replace(_DECLARED, unit=_PERSON), corners=_CORNERS
     ),

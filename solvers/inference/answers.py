@@ -12,7 +12,6 @@ from solvers.inference.coordinates import (
     Stds,
     decorrelated,
     first_frame,
-    levels_with_weight,
 )
 from solvers.inference.target import Target
 from solvers.preparation.moments import Moments
@@ -69,7 +68,7 @@ def unpacked(problem: Problem, flat: Vector, stds: Stds) -> Answers:
     numbers, center, variances, noise, point, gradient, *matrices = np.split(flat, ends)
     share, *target = numbers.tolist()
     moments = Moments(tuple(center.tolist()), tuple(variances.tolist()), tuple(noise.tolist()))
-    size = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds)).size
+    size = first_frame(problem, moments, share, stds).size
     second, curvature, squared = (_square(part, d)[:size, :size] for part in matrices)
     return Answers(share, moments, Target(*target), second, point[:size], curvature, squared, gradient[:size])
 
@@ -82,5 +81,5 @@ def _square(triangle: Vector, d: int) -> Matrix:
 
 def coordinates_of(problem: Problem, moments: Moments, share: float, second: Matrix, stds: Stds) -> Coordinates:
     """Return the coordinates of a table, from the answers about the columns."""
-    first = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds))
+    first = first_frame(problem, moments, share, stds)
     return decorrelated(first, second, stds.of_matrix("second_moments", SQUARED_ROW_LIMIT), share)

@@ -116,7 +116,7 @@ def levels_with_weight(problem: Problem, moments: Moments, share: float, stds: S
     return has_weight
 
 
-def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_]) -> FullFrame:
+def first_frame(problem: Problem, moments: Moments, share: float, stds: Stds) -> FullFrame:
     """Return coordinates of mean square about 1 together: numbers standardized, levels of a category on a basis.
 
     A category with k' levels has k' - 1 coordinates, the contrasts of its levels. No level is special.
@@ -124,6 +124,7 @@ def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_
     columns = columns_of(problem)
     center = np.array(moments.center)
     variances = moments.floored(_FLOOR_STDS)
+    has_weight = levels_with_weight(problem, moments, share, stds)
     levels = [np.flatnonzero(has_weight[s : s + w]) + s for s, w in zip(columns.starts, columns.widths, strict=True)]
     size = 1 + sum(max(len(own) - 1, w == 1) for own, w in zip(levels, columns.widths, strict=True))
     matrix = np.zeros((size, problem.d - 1))

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
@@ -13,13 +13,7 @@ from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.inference.answers import Answers, answers_size, coordinates_of
 from solvers.inference.budget import MOST_PARAMETERS, TableBudget, parameters_of, step_name
-from solvers.inference.coordinates import (
-    SQUARED_ROW_LIMIT,
-    Coordinates,
-    Stds,
-    first_frame,
-    levels_with_weight,
-)
+from solvers.inference.coordinates import SQUARED_ROW_LIMIT, Coordinates, Stds, first_frame
 from solvers.inference.families import LARGEST_SQUARED_ROW, LATE_STEP, LINEAR, LOGISTIC, STEPS, Family, PoissonFamily
 from solvers.inference.path import TablePath
 from solvers.inference.target import (
@@ -72,7 +66,6 @@ class RegressionTable(Strict):
     references: tuple[int, ...] = ()
     largest_count: LargestCount = None
     name: Literal["regression_table"] = "regression_table"
-    standardises: ClassVar[bool] = True
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "RegressionTableRun":
         """Return the run; raise `Unsuitable` if the problem does not suit a table, or resolves nothing."""
@@ -196,7 +189,7 @@ class RegressionTableRun(WeightedRun):
         stds = Stds(problem, lambda query: oracle.planned(query).noise_multiplier)
         moments = _column_moments(oracle, problem)
         share = oracle.moments.share
-        first = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds))
+        first = first_frame(problem, moments, share, stds)
         second = oracle.second_moments("second_moments", first, SQUARED_ROW_LIMIT)
         coordinates = coordinates_of(problem, moments, share, second, stds)
         budget = self.budget(problem)

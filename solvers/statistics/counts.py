@@ -1,4 +1,7 @@
-"""Counts of rows in each cell of some columns: a histogram of one column, or a cross table of several."""
+"""Counts of rows in each cell of some columns: a histogram of one column, or a cross table of several.
+
+Review: The sensitivity is sqrt(2), however many cells there are.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

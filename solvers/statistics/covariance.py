@@ -1,7 +1,10 @@
-"""Covariance of numbers, which also gives their correlation."""
+"""Covariance of numbers, which also gives their correlation.
+
+Review: Products are taken about released means.
+"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -12,7 +15,7 @@ from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
-from solvers.statistics.statistic import Statistic, categories_refused, means, numbers, with_share
+from solvers.statistics.statistic import Row, Statistic, categories_refused, means, numbers, with_share
 
 MOST_COLUMNS = 512
 _MEANS_SHARE = 0.25  # of mu^2
@@ -32,6 +35,7 @@ class Covariance(Statistic):
     """
 
     name: Literal["covariance"] = "covariance"
+    audited_rows: ClassVar[tuple[Row, Row]] = ((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))  # products 1 and -1, both ends
 
     def refusal(self, problem: Problem) -> str | None:
         """Return why the columns are not accepted: a category, or too many columns. Return None if they are."""

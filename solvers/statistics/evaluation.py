@@ -1,4 +1,7 @@
-"""Evaluation of a released model on records that it was not trained on."""
+"""Evaluation of a released model on records that it was not trained on.
+
+Review: Each holdout record is in exactly one cell.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,4 +1,7 @@
-"""Means of numbers, and shares of categories."""
+"""Means of numbers, and shares of categories.
+
+Review: Numbers and category shares are one answer with one bound.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,7 @@
-"""Profile: shares of categories, histograms of numbers, and the moments that standardize rows."""
+"""Profile: shares of categories, histograms of numbers, and the moments that standardize rows.
+
+Review: The four answers use the planned parts of mu^2.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

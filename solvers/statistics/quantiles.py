@@ -1,4 +1,7 @@
-"""Quantiles of numbers, from a private histogram."""
+"""Quantiles of numbers, from a private histogram.
+
+Review: Quantiles are computed from a private histogram only.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

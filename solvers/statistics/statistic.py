@@ -1,7 +1,10 @@
-"""The base class of statistics: runs that are planned, priced and answered like a method, but make no model."""
+"""The base class of statistics: runs that are planned, priced and answered like a method, but make no model.
+
+Review: A statistic is planned and metered like a method.
+"""
 
 from abc import abstractmethod
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -13,6 +16,8 @@ from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
+Row = tuple[float, ...]
+
 
 class Statistic(CountingRun):
     """A statistic of the declared columns of its problem.
@@ -21,6 +26,9 @@ class Statistic(CountingRun):
     """
 
     __slots__ = ()
+    audited_rows: ClassVar[tuple[Row, Row]] = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
+    """Two rows of two numbers and the constant. The audit compares data with one of them, among rows of zeros, to data
+    with the other. Override them if answers to another pair differ more."""
 
     @final
     def check(self, problem: Problem, privacy: Privacy) -> None:

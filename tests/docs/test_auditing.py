@@ -12,9 +12,9 @@ from accounting.calibration import calibrate
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Relation
-from app.cli import main
 from purse import Client
 from tests.support import receipts
+from tests.support.cli import purse
 from tests.support.console import blocks, steps
 from tests.support.live import live
 from tests.support.service import SPEC, people
@@ -80,6 +80,5 @@ COMMANDS += re.findall(r"`purse (.*?)(?: \.\.\.)?`", OPERATIONS)
 
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_commands_that_are_not_run_exist_with_these_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main([*shlex.split(command), "--help"])
-    assert (exit_info.value.code, "Usage: purse" in capsys.readouterr().out) == (0, True)
+    code, out, _ = purse(capsys, *shlex.split(command), "--help")
+    assert (code, "Usage: purse" in out) == (0, True)

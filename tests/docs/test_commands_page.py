@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import typer
 
-from app.cli import main, running
+from app.cli import running
 from app.cli.commands import EVERY, program
+from tests.support.cli import purse
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "commands.md").read_text()
@@ -46,12 +47,11 @@ def test_exit_codes_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch, caps
     for arguments in (["--version"], ["model", "job_a", "--url", "nowhere", "--json"], ["model"], ["datasets"]):
         if arguments == ["datasets"]:
             monkeypatch.setattr(running, "connect", _interrupted)
-        with pytest.raises(SystemExit) as exit_info:
-            main(arguments)
-        outputs[f"`{exit_info.value.code or 0}`"] = capsys.readouterr()
+        code, *outputs_of_command = purse(capsys, *arguments)
+        outputs[f"`{code}`"] = outputs_of_command
     assert [row[0] for row in rows(PAGE, 3)] == list(outputs)
-    refused = outputs["`1`"]
-    assert set(json.loads(refused.out)) == {"code", "status", "detail", "remaining"}
-    assert refused.err.startswith("purse: ")
-    assert refused.err.count("\n") == 1
-    assert "Usage" in outputs["`2`"].err
+    out, err = outputs["`1`"]
+    assert set(json.loads(out)) == {"code", "status", "detail", "remaining"}
+    assert err.startswith("purse: ")
+    assert err.count("\n") == 1
+    assert "Usage" in outputs["`2`"][1]

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli import machines, main
+from app.cli import machines
 from app.cli.state import settings_of
 from app.http.routing import routes
 from app.main import ROUTERS
 from app.settings import Settings
+from tests.support.cli import purse
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
@@ -158,10 +159,8 @@ def test_every_command_that_is_started_exists(capsys: pytest.CaptureFixture[str]
     lines += [c["command"] for pod in PODS.values() for c in pod["containers"] if "command" in c]
     assert {" ".join(line[1:3]) for line in lines} == {"server migrate", "server scheduler", "worker run"}
     for line in lines:
-        with pytest.raises(SystemExit) as exit_info:
-            main([*line[1:3], "--help"])
-        help_text = capsys.readouterr().out
-        assert exit_info.value.code == 0, line
+        code, help_text, _ = purse(capsys, *line[1:3], "--help")
+        assert code == 0, line
         assert all(word in help_text for word in line if word.startswith("--"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.http.codes import CODES
-from app.pages.glossary import GLOSSARY as TERMS
+from app.pages.frame import GLOSSARY as TERMS
 from tests.support import prose
 
 DOCS = Path(__file__).parents[2] / "docs"

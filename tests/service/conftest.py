@@ -45,9 +45,7 @@ def running_service(home: Path, clock: Clock | None = None, **settings: Any) -> 
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):
-            response = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
-            assert response.status_code == 201, response.text
-            service.tokens[role] = response.json()["token"]
+            service.tokens[role] = service.token(f"the {role}", role)["token"]
         service.analysts.append("the analyst")
         assert app.state.services.ready.wait(PATIENCE)
         yield service

@@ -29,9 +29,8 @@ def wide(shared: Service) -> str:
     names = [f"c{number}" for number in range(MAX_OPTIONS + 10)]
     columns = [{"name": name, "type": "number", "lower": 0, "upper": 9} for name in names]
     rows = "\n".join([",".join(names), *(",".join(str(row % 10) for _ in names) for row in range(50))])
-    response = shared.upload({"name": "wide", "columns": columns, "budget": SPEC["budget"]}, rows.encode())
-    assert response.status_code == 201, response.text
-    return str(response.json()["id"])
+    spec = {"name": "wide", "columns": columns, "budget": SPEC["budget"]}
+    return str(shared.registered(spec, rows.encode())["id"])
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/datasets/{}", "/pages/datasets/{}", "/pages/datasets/{}/new"])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import main
 from app.identity.home import open_database
 from app.ledger import audit
 from app.ledger.audit import refuse_unsound
@@ -16,6 +15,7 @@ from app.operations.backup import back_up
 from app.persistence.files import StartRefused
 from app.settings import Settings
 from tests.service.conftest import MakeService
+from tests.support.cli import purse
 from tests.support.service import JOB
 from tests.support.world import World
 
@@ -86,16 +86,13 @@ def test_purse_backup_of_a_running_server_is_restored_by_copying(
 ) -> None:
     monkeypatch.setenv("PURSE_EPOCH_FILE", str(tmp_path / "elsewhere"))
     with make_service(tmp_path / "home", epoch_file=tmp_path / "elsewhere") as service:
-        job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()["id"]
-        service.finished(job)
-        with pytest.raises(SystemExit, match="0"):
-            main(["server", "backup", str(tmp_path / "copy"), "--home", str(tmp_path / "home")])
-        receipt = service.call("auditor", "GET", f"/v1/jobs/{job}/receipt").json()
+        job = service.done(JOB | {"dataset": service.dataset()})["id"]
+        code, _, err = purse(capsys, "server", "backup", str(tmp_path / "copy"), "--home", str(tmp_path / "home"))
+        assert (code, "datasets: 1" in err) == (0, True)
+        receipt = service.receipt(job, "auditor")
         tokens = service.tokens
-    assert "datasets: 1" in capsys.readouterr().err
     shutil.copytree(tmp_path / "copy", tmp_path / "restored")
     with make_service(tmp_path / "restored", epoch_file=tmp_path / "elsewhere") as restored:
         restored.tokens = tokens
-        assert restored.call("auditor", "GET", f"/v1/jobs/{job}/receipt").json() == receipt
-        assert restored.client.post("/v1/receipts/verify", json=receipt).json()["valid"]
+        assert restored.receipt(job, "auditor") == receipt
     assert Settings(home=tmp_path / "restored").epoch == tmp_path / "elsewhere"

@@ -32,6 +32,7 @@ from app.calculation.questions import (
 )
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
+from solvers.solve import WorkLimits
 from tests.support.kept import kept
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, eventually
@@ -52,7 +53,7 @@ _numbers = itertools.count()
 
 
 def price(method: Method, problem: Problem = SMALL, epsilon: float = 0.5) -> Price:
-    return Price(method, problem, Privacy(epsilon, 1e-6), RULE, 1e11, 200_000)
+    return Price(method, problem, Privacy(epsilon, 1e-6), RULE, WorkLimits(1e11, 200_000, 1e11))
 
 
 # Seconds of arithmetic, several times SECONDS on any machine: 100,000 slots whose rare jumps decide.
@@ -102,7 +103,11 @@ def test_every_question_and_every_answer_survives_serialisation(method: type[Any
 
 @pytest.mark.slow
 def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None:
-    for question in (price(DpGd()), replace(price(DpGd()), most_answers=1), Recompute({"epsilon": 1})):
+    for question in (
+        price(DpGd()),
+        replace(price(DpGd()), limits=WorkLimits(1e11, 1, 1e11)),
+        Recompute({"epsilon": 1}),
+    ):
         ours, theirs = answer(question), asyncio.run(reply_to(calculators, question))
         assert type(theirs) is type(ours)
         if isinstance(ours, CalculatedPrice) and isinstance(theirs, CalculatedPrice):

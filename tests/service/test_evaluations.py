@@ -32,9 +32,7 @@ def call(service: Service, method: str, path: str, role: str = "analyst", **sent
 
 def registered(service: Service, name: str, rows: int = N, file: bytes | None = None, **changes: Any) -> Any:
     spec = SPEC | {"name": name, "holdout": 0.2} | changes
-    response = service.upload(spec, people(rows) if file is None else file)
-    assert response.status_code == 201, response.text
-    return response.json()
+    return service.registered(spec, people(rows) if file is None else file)
 
 
 def trained(service: Service, dataset: str, **changes: Any) -> str:

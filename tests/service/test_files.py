@@ -32,9 +32,8 @@ def test_zeros_and_ones_that_are_floats_are_refused_with_the_cure(shared: Servic
     assert "0.0 and 1.0" in outcome["cure"]
     names = [dataset["name"] for dataset in shared.call("steward", "GET", "/v1/datasets").json()["items"]]
     assert "floats" not in names
-    accepted = shared.upload(BINARY | {"name": "floats", "max_unparsed": {"income": 1}}, FLOATS)
-    assert accepted.status_code == 201, accepted.text
-    assert accepted.json()["report"]["columns"][2]["max_unparsed"] == 1
+    accepted = shared.registered(BINARY | {"name": "floats", "max_unparsed": {"income": 1}}, FLOATS)
+    assert accepted["report"]["columns"][2]["max_unparsed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -55,9 +54,7 @@ def test_one_percent_of_a_target_and_five_of_other_columns_may_be_unparsed(
 def test_a_hospitals_file_is_registered_as_it_is(shared: Service) -> None:
     declared = {"columns": hospital.COLUMNS, "dialect": hospital.DIALECT, "unit": hospital.UNIT}
     spec = SPEC | declared | {"name": "stays", "targets": ["intensiv"]}
-    response = shared.upload(spec, gzip.compress(hospital.stays()))
-    assert response.status_code == 201, response.text
-    answer = response.json()
+    answer = shared.registered(spec, gzip.compress(hospital.stays()))
     assert (answer["persons"], answer["report"]["records"]) == (300, 600)
     outcomes = {column["name"]: column["outcomes"] for column in answer["report"]["columns"]}
     assert [(o["what"], o["count"], o["line"]) for o in outcomes.pop("kosten")] == [("missing", 12, 2)]
@@ -82,8 +79,7 @@ def test_only_the_uploader_reads_the_report(make_service: MakeService, tmp_path:
     logging.getLogger().setLevel(logging.DEBUG)
     try:
         with make_service(tmp_path / "home") as service:
-            token = service.call("steward", "POST", "/v1/tokens", json={"name": "second", "role": "steward"})
-            service.tokens["second"] = token.json()["token"]
+            service.tokens["second"] = service.token("second", "steward")["token"]
             file = b"age,sex,income\n" + b"50,f,low\n" * 973 + b"51,%b,low\n" % CANARY.encode() * 27
             refused = service.upload(SPEC | {"max_unparsed": 0.01}, file)
             assert refused.status_code == 422
@@ -93,8 +89,7 @@ def test_only_the_uploader_reads_the_report(make_service: MakeService, tmp_path:
                 assert CANARY in response.text
                 assert '"count":27' in response.text
             dataset = accepted.json()["id"]
-            job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
-            assert service.finished(job)["state"] == "done"
+            job = service.done(JOB | {"dataset": dataset})["id"]
             paths = [f"/v1/datasets/{dataset}{suffix}" for suffix in ("", "/budget", "/ledger", "/ledger/head")]
             paths += [f"/v1/jobs/{job}{suffix}" for suffix in ("", "/model", "/receipt")]
             answers = [

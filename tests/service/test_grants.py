@@ -68,10 +68,7 @@ class Case:
 def case(shared: Service) -> Case:
     dataset = shared.dataset()
     requests = (PROFILE, {"target": "income", "privacy": {"epsilon": 0.2}})
-    jobs = [
-        shared.call("analyst", "POST", "/v1/jobs", json={"dataset": dataset, **body}).json()["id"] for body in requests
-    ]
-    assert {shared.finished(job)["state"] for job in jobs} == {"done"}
+    jobs = [shared.done({"dataset": dataset, **body})["id"] for body in requests]
     for name in ("stranger", "friend"):
         shared.analyst(name)
         shared.analysts.remove(name)
@@ -262,9 +259,8 @@ def test_a_profile_of_a_dataset_without_a_grant_does_not_exist(case: Case) -> No
 @pytest.mark.slow
 def test_after_a_revocation_the_analyst_keeps_only_own_releases(service: Service) -> None:
     dataset = service.dataset()
-    mine = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
-    theirs = service.call("steward", "POST", "/v1/jobs", json=PROFILE | {"dataset": dataset}).json()["id"]
-    assert [service.finished(job)["state"] for job in (mine, theirs)] == ["done", "done"]
+    mine = service.done(JOB | {"dataset": dataset})["id"]
+    theirs = service.done(PROFILE | {"dataset": dataset}, role="steward")["id"]
     service.engine.gate.clear()
     waiting = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
     assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}/grants/the analyst").status_code == 204

@@ -15,9 +15,8 @@ def _dataset(shared: Service, name: str, filter_: str, slack: float | None = Non
     rows = 2000 + sum(map(ord, name))  # no two files alike
     file = "x,y\n" + "\n".join(f"{(i % 21 - 10) / 10},{'high' if i % 21 > 10 else 'low'}" for i in range(rows)) + "\n"
     budget = {"epsilon": 3.0, "delta": 1e-6, "filter": filter_, "slack": slack}
-    response = shared.upload(SPEC | {"name": name, "columns": columns, "budget": budget}, file.encode())
-    assert response.status_code == 201, response.text
-    return str(response.json()["id"])
+    spec = SPEC | {"name": name, "columns": columns, "budget": budget}
+    return str(shared.registered(spec, file.encode())["id"])
 
 
 def _body(dataset: str, **changes: Any) -> dict[str, Any]:

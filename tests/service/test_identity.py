@@ -116,9 +116,7 @@ def test_a_token_permits_only_its_scopes(shared: Service, scope: str) -> None:
 
 
 def _make(service: Service, name: str, role: str, **more: Any) -> dict[str, Any]:
-    response = service.call("steward", "POST", "/v1/tokens", json={"name": name, "role": role, **more})
-    assert response.status_code == 201, response.text
-    token: dict[str, Any] = response.json()
+    token = service.token(name, role, **more)
     service.tokens[name] = token["token"]
     return token
 

@@ -59,9 +59,7 @@ def clinic() -> bytes:
 @pytest.fixture(scope="module")
 def hospital(shared: Service) -> str:
     spec = SPEC | {"name": "clinic", "columns": COLUMNS, "budget": {"epsilon": 40.0, "delta": 1e-6}}
-    response = shared.upload(spec, clinic())
-    assert response.status_code == 201, response.text
-    return str(response.json()["id"])
+    return str(shared.registered(spec, clinic())["id"])
 
 
 def body(dataset: str, **changes: Any) -> dict[str, Any]:

@@ -225,9 +225,8 @@ class TestOddData:
         file = f"age,sex,income,{name}\n".encode() + "".join(f"{row},0\n" for row in rows.splitlines()).encode()
         age = SPEC["columns"][0] | {"upper": 100 + len(method)}  # the same values are a dataset once
         declared = {"name": name, "columns": [age, *SPEC["columns"][1:]], "max_unparsed": 1}
-        response = shared.upload(SPEC | declared, file)
-        assert response.status_code == 201, response.text
-        job = shared.done(_body(response.json()["id"], method={"name": method}))
+        dataset = shared.registered(SPEC | declared, file)["id"]
+        job = shared.done(_body(dataset, method={"name": method}))
         model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
         assert np.isfinite([*model["coefficients"], model["intercept"]]).all()
 

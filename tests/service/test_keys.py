@@ -8,9 +8,9 @@ import pytest
 
 from accounting.records import receipt
 from accounting.records.signing import check_json
-from app.cli import main
 from app.ledger.keys import KEY_FILE, SigningKeys
 from tests.service.conftest import MakeService
+from tests.support.cli import purse
 from tests.support.service import JOB, Service
 
 
@@ -27,10 +27,9 @@ def _is_valid(service: Service, document: dict[str, Any]) -> bool:
 
 
 def _rotate(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    with pytest.raises(SystemExit) as exit_info:
-        main(("keys", "rotate", "--home", str(home), "--json"))
-    assert exit_info.value.code == 0
-    rotation: dict[str, Any] = json.loads(capsys.readouterr().out)
+    code, out, _ = purse(capsys, "keys", "rotate", "--home", str(home), "--json")
+    assert code == 0
+    rotation: dict[str, Any] = json.loads(out)
     return rotation
 
 
@@ -76,6 +75,5 @@ def test_a_missing_or_damaged_key_file_leaves_the_running_key(tmp_path: Path) ->
 
 
 def test_an_empty_home_has_no_key_to_rotate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(("keys", "rotate", "--home", str(tmp_path / "home")))
-    assert (exit_info.value.code, "new-key" in capsys.readouterr().err) == (1, True)
+    code, _, err = purse(capsys, "keys", "rotate", "--home", str(tmp_path / "home"))
+    assert (code, "new-key" in err) == (1, True)

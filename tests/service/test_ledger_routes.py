@@ -166,7 +166,7 @@ def test_the_durable_state_shows_a_charge_a_dataset_and_a_token(service: Service
     states.append(service.durable(dataset))
     service.dataset()
     states.append(service.durable(dataset))
-    service.call("steward", "POST", "/v1/tokens", json={"name": "new", "role": "auditor"})
+    service.token("new", "auditor")
     states.append(service.durable(dataset))
     for i in range(3):
         assert states[i][0] != states[i + 1][0]

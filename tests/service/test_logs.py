@@ -35,7 +35,7 @@ def test_a_session_leaves_no_value_no_token_and_no_name_in_the_log(make_service:
             service.engine.ends[1] = AttemptOutcome("raised")
             failed = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
             assert service.finished(failed)["state"] == "failed"
-            service.call("steward", "POST", "/v1/tokens", json={"name": _NOTE, "role": "analyst"})
+            service.token(_NOTE)
             for wrong in (b"{" + _NOTE.encode(), json.dumps(body | {"privacy": {"epsilon": _NOTE}}).encode()):
                 service.call("analyst", "POST", "/v1/jobs", content=wrong)
             service.upload(SPEC, f"age,sex\n{_AGE},{_NOTE}\n".encode())

@@ -6,7 +6,6 @@ import logging
 import re
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -242,10 +241,7 @@ def test_a_server_is_ready_before_its_workers_and_its_jobs_wait_for_them(tmp_pat
         job = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k1"}).json()["id"]
         assert client.get(f"/v1/jobs/{job}").json()["state"] == "queued"
         gate.set()
-        deadline = time.monotonic() + PATIENCE
-        while client.get(f"/v1/jobs/{job}").json()["state"] != "done":
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "done")
     engine.close()
 
 
@@ -375,8 +371,7 @@ def test_metrics_time_requests_prices_and_jobs_but_no_upload(service: Service) -
     body = JOB | {"dataset": dataset}
     for _ in range(2):
         assert service.call("analyst", "POST", "/v1/quotes", json=body).status_code == 200
-    job = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
-    assert service.finished(job)["state"] == "done"
+    service.done(body)
 
     def metrics() -> str:
         return service.call("auditor", "GET", "/metrics").text
@@ -405,8 +400,7 @@ def test_metrics_follow_the_queue(service: Service) -> None:
     body = {"dataset": dataset, "target": "income", "privacy": {"epsilon": 0.1}}
     for _ in range(3):
         assert service.call("analyst", "POST", "/v1/jobs", json=body).status_code == 202
-    while len(service.engine.submitted) < 2:
-        threading.Event().wait(0.01)
+    until(lambda: len(service.engine.submitted) == 2)
     text = service.call("auditor", "GET", "/metrics").text
     assert 'purse_jobs{state="queued"} 1.0' in text
     assert 'purse_jobs{state="running"} 2.0' in text

@@ -142,7 +142,7 @@ def test_two_session_cookies_are_refused(shared: Service, second_session: str) -
 
 
 def test_a_session_ends_with_its_token(shared: Service) -> None:
-    token = shared.call("steward", "POST", "/v1/tokens", json={"name": "brief", "role": "analyst"}).json()
+    token = shared.token("brief")
     assert visit(shared, token["token"], "/pages").status_code == 200
     shared.call("steward", "DELETE", f"/v1/tokens/{token['id']}")
     expired = visit(shared, token["token"], "/pages")
@@ -223,13 +223,10 @@ def test_pages_restrict_the_origins_of_their_content(shared: Service) -> None:
 
 
 def test_files_named_by_their_content_are_cached_permanently(shared: Service) -> None:
-    for name, file in files().items():
+    for name, content in files().items():
         answer = visit(shared, None, f"/pages{address(name)}")
-        assert answer.content == file.content == (FOLDER / name).read_bytes()
-        assert answer.headers["ETag"] == f'"{hashlib.sha256(file.content).hexdigest()}"'
+        assert answer.content == content == (FOLDER / name).read_bytes()
         assert "immutable" in answer.headers["Cache-Control"]
-        again = visit(shared, None, f"/pages{address(name)}", headers={"If-None-Match": answer.headers["ETag"]})
-        assert (again.status_code, again.content) == (304, b"")
     for path in ("0000000000000000/pages.css", f"{together()}/VENDORED.md", "x/..%2fapi.py"):
         assert visit(shared, STEWARD, f"/pages/static/{path}").status_code == 404
 
@@ -251,10 +248,9 @@ def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
     title = name if name.isprintable() else name.replace("\u202e", "")
     columns = [SPEC["columns"][0], SPEC["columns"][1] | {"categories": ["f", "m", name]}, SPEC["columns"][2]]
     columns[0] = columns[0] | {"name": name, "source": "age"}
-    response = shared.upload(SPEC | {"name": title, "columns": columns}, people(1000 + HOSTILE.index(name)))
-    assert response.status_code == 201, response.text
-    steward = shared.call("steward", "POST", "/v1/tokens", json={"name": title, "role": "steward"}).json()["token"]
-    for path in ("/pages", f"/pages/datasets/{response.json()['id']}"):
+    dataset = shared.registered(SPEC | {"name": title, "columns": columns}, people(1000 + HOSTILE.index(name)))
+    steward = shared.token(title, "steward")["token"]
+    for path in ("/pages", f"/pages/datasets/{dataset['id']}"):
         page = visit(shared, steward, path).text
         assert "<script>alert" not in page
         assert "<img" not in page
@@ -470,8 +466,7 @@ def test_the_editor_is_bounded(shared: Service) -> None:
 @pytest.mark.slow
 def test_a_model_is_evaluated_on_the_holdout_set(shared: Service) -> None:
     dataset = shared.dataset(holdout=0.5)
-    job = shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
-    shared.finished(job)
+    job = shared.done(JOB | {"dataset": dataset}, role="steward")["id"]
     [link] = re.findall(r'href="([^"]*kind=evaluation[^"]*)"', visit(shared, STEWARD, f"/pages/jobs/{job}").text)
     form = {"model": job, "privacy.epsilon": "1.5", "bins": "10"}
     form_page = visit(shared, STEWARD, unescape(link))
@@ -519,8 +514,7 @@ def test_a_page_of_an_unknown_dataset_leads_to_the_list(shared: Service) -> None
 
 
 def test_an_auditor_gets_links_to_receipts_only(shared: Service) -> None:
-    response = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()})
-    job = shared.finished(response.json()["id"])["id"]
+    job = shared.done(JOB | {"dataset": shared.dataset()})["id"]
     auditor = shared.tokens["auditor"]
     page = visit(shared, auditor, "/pages/jobs").text
     assert f'"/pages/jobs/{job}/receipt"' in page
@@ -572,9 +566,7 @@ def test_the_protected_unit_is_shown(shared: Service) -> None:
     spec = SPEC | {"name": "of persons", "unit": {"column": "id", "max_rows": 3}}
     lines = people(1300).decode().splitlines()
     file = "\n".join([f"id,{lines[0]}", *(f"p{i // 2},{line}" for i, line in enumerate(lines[1:]))]).encode()
-    response = shared.upload(spec, file)
-    assert response.status_code == 201, response.text
-    page = visit(shared, STEWARD, f"/pages/datasets/{response.json()['id']}").text
+    page = visit(shared, STEWARD, f"/pages/datasets/{shared.registered(spec, file)['id']}").text
     assert "one person" in page
     assert "one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 

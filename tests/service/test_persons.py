@@ -34,10 +34,7 @@ def visits(limit: int, persons: int = N) -> bytes:
 
 
 def register(service: Service, name: str, file: bytes, **unit: Any) -> dict[str, Any]:
-    answer = service.upload(VISITS | {"name": name, "unit": UNIT | unit}, file)
-    assert answer.status_code == 201, answer.text
-    dataset: dict[str, Any] = answer.json()
-    return dataset
+    return service.registered(VISITS | {"name": name, "unit": UNIT | unit}, file)
 
 
 def published_text(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> tuple[list[str], list[Any]]:
@@ -210,11 +207,9 @@ def test_a_method_proved_for_single_rows_is_refused_with_the_reason(service: Ser
 )
 def test_a_column_named_like_an_identifier_causes_a_warning(service: Service, name: str, suspect: bool) -> None:
     column = {"name": name, "type": "number", "lower": 0, "upper": 100}
-    response = service.upload(
-        SPEC | {"columns": [column, *SPEC["columns"][1:]]}, people().replace(b"age", name.encode())
-    )
-    assert response.status_code == 201, response.text
-    assert any(repr(name) in warning for warning in response.json()["warnings"]) == suspect
+    spec = SPEC | {"columns": [column, *SPEC["columns"][1:]]}
+    dataset = service.registered(spec, people().replace(b"age", name.encode()))
+    assert any(repr(name) in warning for warning in dataset["warnings"]) == suspect
 
 
 @pytest.mark.slow
@@ -222,9 +217,5 @@ def test_terms_are_computed_in_the_slots_of_persons(service: Service) -> None:
     dataset = register(service, "terms", visits(4))
     terms = [{"factors": [{"column": "age"}]}, {"factors": [{"column": "age"}, {"column": "sex"}]}]
     request = JOB | {"dataset": dataset["id"], "terms": terms, "method": {"name": "dp_gd"}}
-    response = service.call("analyst", "POST", "/v1/jobs", json=request)
-    assert response.status_code == 202, response.text
-    job = service.finished(response.json()["id"])
-    assert job["state"] == "done"
-    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    model = service.read(f"jobs/{service.done(request)['id']}/model")
     assert (len(model["coefficients"]), model["privacy"]["persons"]) == (2, N)

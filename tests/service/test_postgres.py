@@ -16,7 +16,6 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from app.cli import main
 from app.identity.home import Misplaced
 from app.jobs import queue as claims
 from app.jobs import rollback, service
@@ -31,6 +30,7 @@ from app.persistence.session import Database
 from app.persistence.tables import datasets, jobs, metadata
 from app.worker.dispatcher import Dispatcher
 from tests.service.conftest import MakeService
+from tests.support.cli import purse
 from tests.support.engines import writer
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import until
@@ -274,15 +274,8 @@ def test_the_address_of_the_database_is_not_shown(tmp_path: Path, monkeypatch: p
     assert "s3cr3t" not in str(refused.value)
 
 
-def _verified(home: Path) -> object:
-    """Return the exit code of `purse ledger verify`."""
-    with pytest.raises(SystemExit) as exit_info:
-        main(["ledger", "verify", "--home", str(home), "--json"])
-    return exit_info.value.code
-
-
 def test_a_dump_is_restored_as_documented_and_an_older_one_is_detected(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dump, load = cluster.program("pg_dump"), cluster.program("pg_restore")
     if dump is None or load is None:
@@ -304,13 +297,13 @@ def test_a_dump_is_restored_as_documented_and_an_older_one_is_detected(
         return World.at(tmp_path / name)
 
     first = restored("first")
-    assert _verified(tmp_path / "first") == 0
+    assert purse(capsys, "ledger", "verify", "--home", str(tmp_path / "first"))[0] == 0
     Epoch.open(first.settings, first.database)
     assert audit.verify(first.database) == audit.verify(world.database) == {dataset: None}
     first.release(dataset)  # which the dump does not know
 
     second = restored("second")
-    assert _verified(tmp_path / "second") != 0
+    assert purse(capsys, "ledger", "verify", "--home", str(tmp_path / "second"))[0] == 1
     with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
         Epoch.open(second.settings, second.database)
     assert set(rollback.accept(second.database, second.settings, "the drill").ledgers) == {dataset}
@@ -338,10 +331,9 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def _copy(world: World, capsys: pytest.CaptureFixture[str]) -> Any:
-    with pytest.raises(SystemExit) as exit_info:
-        main(["server", "copy-database", "--home", str(world.settings.home), "--json"])
-    answer = json.loads(capsys.readouterr().out)
-    return answer if exit_info.value.code == 0 else answer["detail"]
+    code, out, _ = purse(capsys, "server", "copy-database", "--home", str(world.settings.home), "--json")
+    answer = json.loads(out)
+    return answer if code == 0 else answer["detail"]
 
 
 def test_an_installation_moves_as_a_whole(

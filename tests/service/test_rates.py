@@ -108,8 +108,7 @@ def test_a_revoked_token_counts_as_a_guess(service: Service, clock: HeldClock) -
 
 def test_tokens_of_one_identity_share_a_bucket(service: Service, clock: HeldClock) -> None:
     clock.pass_(20)
-    response = service.call("steward", "POST", "/v1/tokens", json={"name": "the analyst", "role": "analyst"})
-    service.tokens["again"] = response.json()["token"]
+    service.tokens["again"] = service.token("the analyst")["token"]
     service.call("again", "GET", "/v1/datasets")
     assert _is_refused(_drain(service, "again", "/v1/datasets"), "caller")
     assert _is_refused(service.call("analyst", "GET", "/v1/datasets"), "caller")

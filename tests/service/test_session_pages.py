@@ -44,8 +44,7 @@ def test_others_see_a_session_as_their_role_allows(shared: Service) -> None:
         assert ["the analyst" in page, "Close the session" in page] == [True, may_close]
         assert session in visit(shared, token, "/pages/sessions").text
     assert visit(shared, shared.tokens["auditor"], f"/pages/sessions/{session}/close", "POST").status_code == 403
-    response = shared.call("steward", "POST", "/v1/tokens", json={"name": "another", "role": "analyst"})
-    other_token = response.json()["token"]
+    other_token = shared.token("another")["token"]
     assert visit(shared, other_token, f"/pages/sessions/{session}").status_code == 404
     assert session not in visit(shared, other_token, "/pages/sessions").text
 

@@ -396,8 +396,7 @@ def test_a_session_outlives_its_grant_and_its_token(service: Service) -> None:
 def test_the_scope_decides_over_sessions(service: Service) -> None:
     dataset = service.dataset()
     for name, scopes in (("reads", ["read", "submit"]), ("runs", ["session"])):
-        body = {"name": name, "role": "analyst", "scopes": scopes}
-        service.tokens[name] = service.call("steward", "POST", "/v1/tokens", json=body).json()["token"]
+        service.tokens[name] = service.token(name, scopes=scopes)["token"]
         service.grant(dataset, name)
     assert refused(opened(service, dataset, role="reads"), "forbidden")
     new_session = opened(service, dataset, role="runs").json()

@@ -24,9 +24,7 @@ def market(shared: Service) -> str:
     rows = (f"{i % 11},{colors[i % 3]},{'' if i % 10 == 9 else FRUITS[colors[i % 3]]}" for i in range(1500))
     file = ("size,color,fruit\n" + "\n".join(rows) + "\n").encode()
     spec = SPEC | {"name": "market", "columns": COLUMNS, "budget": {"epsilon": 40.0, "delta": 1e-6}}
-    response = shared.upload(spec, file)
-    assert response.status_code == 201, response.text
-    return str(response.json()["id"])
+    return str(shared.registered(spec, file)["id"])
 
 
 def _body(dataset: str, **changes: Any) -> dict[str, Any]:

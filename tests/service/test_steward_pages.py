@@ -174,8 +174,7 @@ def test_synthetic_rows_are_the_interfaces_own(shared: Service) -> None:
 
 @pytest.mark.slow
 def test_a_model_predicts_for_the_rows_of_a_file(shared: Service) -> None:
-    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
-    shared.finished(job)
+    job = shared.done(JOB | {"dataset": shared.dataset()})["id"]
     place, analyst = f"/pages/jobs/{job}/predictions", shared.tokens["analyst"]
     assert place in visit(shared, analyst, f"/pages/jobs/{job}").text
 
@@ -199,8 +198,7 @@ def test_a_model_predicts_for_the_rows_of_a_file(shared: Service) -> None:
 @pytest.mark.slow
 def test_a_model_predicts_for_one_row_of_a_form(shared: Service) -> None:
     """The result is that of the file form; an unreadable number is named; a weak category is reported."""
-    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
-    shared.finished(job)
+    job = shared.done(JOB | {"dataset": shared.dataset()})["id"]
     path, analyst = f"/pages/jobs/{job}/predictions", shared.tokens["analyst"]
     page = unescape(visit(shared, analyst, f"/pages/jobs/{job}").text)
     released = Model.model_validate_json(shared.call("analyst", "GET", f"/v1/jobs/{job}/model").content)

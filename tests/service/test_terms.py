@@ -44,9 +44,7 @@ def clinic() -> bytes:
 @pytest.fixture(scope="module")
 def hospital(shared: Service) -> str:
     spec = SPEC | {"name": "terms", "columns": COLUMNS, "budget": {"epsilon": 60.0, "delta": 1e-6}, "holdout": 0.2}
-    response = shared.upload(spec, clinic())
-    assert response.status_code == 201, response.text
-    return str(response.json()["id"])
+    return str(shared.registered(spec, clinic())["id"])
 
 
 def body(dataset: str, **changes: Any) -> dict[str, Any]:

@@ -65,8 +65,7 @@ def _nothing_waits(request: pytest.FixtureRequest) -> Iterator[None]:
 def second_steward(shared: Service) -> str:
     """The name of a second steward's token."""
     if "other" not in shared.tokens:
-        response = shared.call("steward", "POST", "/v1/tokens", json={"name": "other", "role": "steward"})
-        shared.tokens["other"] = response.json()["token"]
+        shared.tokens["other"] = shared.token("other", "steward")["token"]
     return "other"
 
 

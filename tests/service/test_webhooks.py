@@ -26,7 +26,7 @@ from purse import webhooks as received
 from purse.receipts import NotVerified
 from purse.wire.receipts import KeySet
 from tests.service.conftest import MakeService
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, Service
 from tests.support.world import World, output
 
@@ -391,12 +391,8 @@ def test_a_server_sends_by_itself(tmp_path: Path, receiver: Receiver, make_servi
     with make_service(tmp_path / "home", webhook_hosts=("127.0.0.1",)) as service:
         response = service.call("analyst", "POST", "/v1/webhooks", json={"url": receiver.url})
         assert response.status_code == 201, response.text
-        job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()["id"]
-        assert service.finished(job)["state"] == "done"
-        deadline = time.monotonic() + PATIENCE
-        while not receiver.messages and time.monotonic() < deadline:
-            time.sleep(0.02)
-        [(_, headers, body)] = receiver.messages
+        job = service.done(JOB | {"dataset": service.dataset()})["id"]
+        [(_, headers, body)] = until(lambda: receiver.messages)
         keys = KeySet.model_validate(service.client.get("/v1/keys").json())
         timestamp = int(headers["webhook-timestamp"])
         assert received.verify(body, headers, keys, now=timestamp).data.job == job

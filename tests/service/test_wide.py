@@ -17,18 +17,11 @@ def test_a_hundred_thousand_categories_take_three_bytes_a_record(service: Servic
     lines = [f"{20 + i % 60},{CITIES[i * 7919 % 100_000]},{'high' if i % 60 > 30 else 'low'}" for i in range(n)]
     city = {"name": "city", "type": "category", "categories": CITIES}
     spec = SPEC | {"columns": [SPEC["columns"][0], city, SPEC["columns"][2]]}
-    response = service.upload(spec, ("age,city,income\n" + "\n".join(lines) + "\n").encode())
-    assert response.status_code == 201, response.text
-    dataset = response.json()["id"]
+    dataset = service.registered(spec, ("age,city,income\n" + "\n".join(lines) + "\n").encode())["id"]
     folder = folders.path(service.home, dataset)
     assert (folder / "codes.npy").stat().st_size == 128 + n * (3 + 1)
     job = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.5}}
-    submitted = service.call("analyst", "POST", "/v1/jobs", json=job)
-    assert submitted.status_code == 202, submitted.text
-    finished = service.finished(submitted.json()["id"])
-    assert finished["state"] == "done"
-    text = service.call("analyst", "GET", f"/v1/jobs/{finished['id']}/model").text
-    model = Model.model_validate_json(text)
+    model = Model.model_validate(service.read(f"jobs/{service.done(job)['id']}/model"))
     coefficients = np.array(model.coefficients)
     assert coefficients.shape == (1 + 100_001,)
     assert np.isfinite(coefficients).all()

@@ -43,10 +43,13 @@ def sizes(root: Path) -> Counter[str]:
     """Return the code lines of each feature in a tree of the project."""
     lines: Counter[str] = Counter()
     for path in (path for folder in PRODUCT for path in (root / folder).rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        feature = next((feature for feature, pattern in FEATURES.items() if re.search(pattern, name)), REMAINDER)
-        lines[feature] += Module(path).code_lines
+        lines[feature(path.relative_to(root).as_posix())] += Module(path).code_lines
     return lines
+
+
+def feature(name: str) -> str:
+    """Return the feature for which a file counts."""
+    return next((feature for feature, pattern in FEATURES.items() if re.search(pattern, name)), REMAINDER)
 
 
 def main() -> None:
@@ -61,8 +64,8 @@ def main() -> None:
         earlier = sizes(Path(folder))
     now = sizes(ROOT)
     print(f"{'feature':34s} {commit:>9s}       now    growth")
-    for feature in (*FEATURES, REMAINDER):
-        print(f"{feature:34s} {earlier[feature]:9d} {now[feature]:9d} {now[feature] - earlier[feature]:+9d}")
+    for row in (*FEATURES, REMAINDER):
+        print(f"{row:34s} {earlier[row]:9d} {now[row]:9d} {now[row] - earlier[row]:+9d}")
     print(f"{'sum':34s} {earlier.total():9d} {now.total():9d} {now.total() - earlier.total():+9d}")
 
 

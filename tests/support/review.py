@@ -1,6 +1,7 @@
 """Find the files that each privacy guarantee depends on, and update the tables of docs/reviewing.md.
 
-People write the checks of each file, and the modules outside the lists, into these tables.
+What to check in a file stands in its module's docstring, in a paragraph that begins with `Review:`, or else in its row.
+People write these rows, and the modules outside the lists, into the tables.
 A method depends on its run, its oracle and the mechanisms of its queries. A file depends on the modules from which it
 imports names; a name that a package re-exports is followed to the file that defines it.
 `python -m tests.support.review` updates the page and the generated part of docs/methods.
@@ -14,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
-from accounting.mechanisms import ObjectivePerturbation, RowObjectivePerturbation
+from accounting.mechanisms import Mechanism, ObjectivePerturbation, RowObjectivePerturbation
 from accounting.privacy import Privacy
 from solvers.columns import Columns
 from solvers.domains import LinfBall
@@ -40,7 +41,8 @@ from tests.support.size import Module
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 _ROW = re.compile(r"^\| \[(\S+)\.py\]\(\S+\) \| (\d+) \| (.+) \|$", re.MULTILINE)
-_FIXED = "### Tunings and published forms"  # from this heading on, the files are chosen by hand
+_CHECK = re.compile(r"^Review: (.+?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
+_BY_HAND = "Tunings and published forms"  # from this heading on, the files are chosen by hand
 FLOORS = ("accounting", "solvers")
 MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2400
 MOST_SECTION_LINES = {
@@ -80,14 +82,25 @@ FRAME = (
 
 @cache
 def stated() -> dict[str, str]:
-    """Return what to check in each module of the page's tables."""
+    """Return what the page's tables state of each module."""
     return {path.replace("/", "."): check for path, _, check in _ROW.findall(PAGE.read_text())}
+
+
+@cache
+def check_of(module: str) -> str | None:
+    """Return what to check in a module, by its docstring or by its row of the page; None if neither states it."""
+    own = _CHECK.search(ast.get_docstring(_tree(module)) or "")
+    return " ".join(own[1].split()) if own else stated().get(module)
 
 
 def listed(section: str) -> set[str]:
     """Return the modules in the tables of a section of the page."""
-    text = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    return {path.replace("/", ".") for path, _, _ in _ROW.findall(text)}
+    return set(_modules(PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]))
+
+
+def _modules(tables: str) -> list[str]:
+    """Return the modules of some tables in order."""
+    return [path.replace("/", ".") for path, _, _ in _ROW.findall(tables)]
 
 
 @cache
@@ -100,7 +113,7 @@ def _reading_order(text: str) -> list[str]:
     """Return the modules of some tables in one order, which is that of each table."""
     order: TopologicalSorter[str] = TopologicalSorter()
     for table in text.split("\n\n"):
-        modules = [path.replace("/", ".") for path, _, _ in _ROW.findall(table)]
+        modules = _modules(table)
         for module in modules:
             order.add(module)
         for first, second in pairwise(modules):
@@ -164,9 +177,14 @@ def slice_of(roots: set[str]) -> set[str]:
     return modules
 
 
+@cache
+def _lines(module: str) -> int:
+    return Module(ROOT / f"{module.replace('.', '/')}.py").code_lines
+
+
 def lines(modules: set[str]) -> int:
     """Return how many lines of code the modules have, without blank lines, comments and docstrings."""
-    return sum(Module(file).code_lines for module in modules if (file := _file(module)) is not None)
+    return sum(map(_lines, modules))
 
 
 _PROBLEMS = [
@@ -223,17 +241,18 @@ def slices() -> dict[str, set[str]]:
 def page() -> str:
     """Return the text of docs/reviewing.md with the tables that follow from the code."""
     text, every = PAGE.read_text(), slices()
-    order = _reading_order(text.partition(_FIXED)[0])
+    standardised = slice_of({"solvers.preparation.private", ORACLES[StandardisedRun], "accounting.mechanisms.gaussian"})
+    statistics = {member.__module__ for member in get_args(AnyCounting) if issubclass(member, CountingRun)}
+    counted = slice_of({*statistics, ORACLES[CountingRun]})
+    tabled = slice_of({RegressionTableRun.__module__, ORACLES[WeightedRun]})
+    order = _reading_order(text.partition(f"### {_BY_HAND}")[0])
+    order += sorted(module for module in set().union(*every.values(), counted) - set(order) if check_of(module))
     core = [module for module in order if all(module in modules for modules in every.values())]
     assert set(FRAME) <= set(core)
     text = _with_table(text, "Core", core)
     for base, title in _TITLES.items():
         group = _group({name: every[name] for name in sorted(every) if _base_of(name) == base}, core, order)
         text = re.sub(rf"(?ms)^### {title}\n.*?(?=^#)", "\n".join([f"### {title}", "", *group, ""]), text)
-    standardised = slice_of({"solvers.preparation.private", ORACLES[StandardisedRun], "accounting.mechanisms.gaussian"})
-    statistics = {member.__module__ for member in get_args(AnyCounting) if issubclass(member, CountingRun)}
-    counted = slice_of({*statistics, ORACLES[CountingRun]})
-    tabled = slice_of({RegressionTableRun.__module__, ORACLES[WeightedRun]})
     prepared = standardised - set(core)
     for title, modules in (
         ("Private standardization", prepared),
@@ -241,7 +260,11 @@ def page() -> str:
         ("Regression tables", tabled - prepared - set(core)),
     ):
         text = _with_table(text, title, [module for module in order if module in modules])
-    return _ROW.sub(lambda row: _row(row[1].replace("/", "."), row[3]), text)
+    by_hand = text.partition(f"\n### {_BY_HAND}\n")[2].partition("\n## ")[0]
+    unlisted = {member.__module__ for member in get_args(Mechanism)} - set(_modules(text))
+    own = sorted(module for module in unlisted if check_of(module))
+    text = _with_table(text, _BY_HAND, [*own, *_modules(by_hand)])
+    return _ROW.sub(lambda row: _row(row[1].replace("/", ".")), text)
 
 
 def _base(run: Any) -> type[Any]:
@@ -262,7 +285,8 @@ def _group(every: dict[str, set[str]], core: list[str], order: list[str]) -> lis
         text += ["All methods of this group need these files in addition to the core.", "", *_table(common), ""]
     for name, modules in every.items():
         own = [module for module in order if module in modules and module not in {*core, *common}]
-        assert modules == {*core, *common, *own}, (name, "add a row for each to a table of the method's group")
+        missing = modules - {*core, *common, *own}
+        assert not missing, f"{name}: begin a paragraph with `Review:` in the docstring of each: {sorted(missing)}"
         text += [
             f"**`{name}`** ([proof](proofs/{name}.md), {lines(modules)} lines with the core)",
             "",
@@ -281,12 +305,12 @@ def _with_table(text: str, title: str, modules: list[str]) -> str:
 
 
 def _table(modules: list[str]) -> list[str]:
-    return ["| file | lines | what to check |", "| --- | ---: | --- |", *(_row(m, stated()[m]) for m in modules)]
+    return ["| file | lines | what to check |", "| --- | ---: | --- |", *map(_row, modules)]
 
 
-def _row(module: str, check: str) -> str:
+def _row(module: str) -> str:
     path = f"{module.replace('.', '/')}.py"
-    return f"| [{path}](../{path}) | {Module(ROOT / path).code_lines} | {check} |"
+    return f"| [{path}](../{path}) | {_lines(module)} | {check_of(module)} |"
 
 
 _TITLES = {

@@ -83,6 +83,13 @@ class Service:
                 self.grant(response.json()["id"], analyst)
         return response
 
+    def registered(self, spec: Any = None, file: bytes | None = None) -> dict[str, Any]:
+        """Return the dataset of an upload, which must be accepted."""
+        response = self.upload(spec, file)
+        assert response.status_code == 201, response.text
+        dataset: dict[str, Any] = response.json()
+        return dataset
+
     def attach(self, dataset: str, file: bytes | None = None, published: str = "last year's file") -> Response:
         """Attach a public sample to a dataset as the steward."""
         options = {"content": people(100) if file is None else file, "params": {"published": published}}
@@ -96,21 +103,25 @@ class Service:
 
     def analyst(self, name: str, *datasets: str) -> dict[str, Any]:
         """Create an analyst's token, and grant these datasets and all later ones to the analyst."""
-        response = self.call("steward", "POST", "/v1/tokens", json={"name": name, "role": "analyst"})
-        assert response.status_code == 201, response.text
-        self.tokens[name] = response.json()["token"]
+        token = self.token(name)
+        self.tokens[name] = token["token"]
         self.analysts.append(name)
         for dataset in datasets:
             self.grant(dataset, name)
+        return token
+
+    def token(self, name: str, role: str = "analyst", **more: Any) -> dict[str, Any]:
+        """Create a token as the steward, and return its document."""
+        response = self.call("steward", "POST", "/v1/tokens", json={"name": name, "role": role, **more})
+        assert response.status_code == 201, response.text
         token: dict[str, Any] = response.json()
         return token
 
     def dataset(self, **changes: Any) -> str:
         """Register a dataset with a file that no other has, and return its id."""
         number = next(_numbers)
-        response = self.upload(SPEC | {"name": f"people {number}"} | changes, people(200 + number, first=1))
-        assert response.status_code == 201, response.text
-        return str(response.json()["id"])
+        spec = SPEC | {"name": f"people {number}"} | changes
+        return str(self.registered(spec, people(200 + number, first=1))["id"])
 
     def read(self, path: str, role: str = "analyst") -> Any:
         """Return the document at an address below `/v1`."""

@@ -1,4 +1,7 @@
-"""Noisy mirror descent in half passes, each record used at most once a pass (Arora, Marinov and Ullah 2020)."""
+"""Noisy mirror descent in half passes, each record used at most once a pass (Arora, Marinov and Ullah 2020).
+
+Review: Each half pass is one use of the allocation.
+"""
 
 import math
 from dataclasses import dataclass

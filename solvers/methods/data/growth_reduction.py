@@ -1,4 +1,7 @@
-"""Growth reduction: rounds of output perturbation with a growing pull to the previous release (Asi et al. 2021)."""
+"""Growth reduction: rounds of output perturbation with a growing pull to the previous release (Asi et al. 2021).
+
+Review: Each round releases a point with the proved sensitivity.
+"""
 
 import math
 from dataclasses import dataclass

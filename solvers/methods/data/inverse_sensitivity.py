@@ -1,4 +1,7 @@
-"""Inverse sensitivity: a grid point, chosen by how many records must change to make it optimal."""
+"""Inverse sensitivity: a grid point, chosen by how many records must change to make it optimal.
+
+Review: The grid is public, and a score moves by at most its bound.
+"""
 
 import math
 from dataclasses import dataclass

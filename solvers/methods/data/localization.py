@@ -1,4 +1,7 @@
-"""Localization: regularized problems on disjoint rows, each pulled to the previous release (Asi, Levy, Duchi 2021)."""
+"""Localization: regularized problems on disjoint rows, each pulled to the previous release (Asi, Levy, Duchi 2021).
+
+Review: Phases read disjoint rows, and each release has the proved sensitivity.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""Objective perturbation with approximate minima (Iyengar et al. 2019; Redberg, Koskela and Wang 2023)."""
+"""Objective perturbation with approximate minima (Iyengar et al. 2019; Redberg, Koskela and Wang 2023).
+
+Review: The released point is within the fixed radius of the minimizer.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Output perturbation: the minimizer of a strongly convex problem plus noise (Chaudhuri, Monteleoni, Sarwate 2011)."""
+"""Output perturbation: the minimizer of a strongly convex problem plus noise (Chaudhuri, Monteleoni, Sarwate 2011).
+
+Review: Noise covers the sensitivity of the computed point.
+"""
 
 import math
 from dataclasses import dataclass

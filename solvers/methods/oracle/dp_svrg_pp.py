@@ -1,4 +1,7 @@
-"""DP-SVRG++: DP-SVRG with epochs that double in length (Wang, Ye and Xu 2017, Algorithm 2), as mechanism S."""
+"""DP-SVRG++: DP-SVRG with epochs that double in length (Wang, Ye and Xu 2017, Algorithm 2), as mechanism S.
+
+Review: The plan counts all snapshots and changes of the doubling epochs.
+"""
 
 import math
 from dataclasses import dataclass

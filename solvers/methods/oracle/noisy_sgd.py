@@ -1,4 +1,7 @@
-"""Noisy SGD: projected stochastic (sub)gradient steps on Poisson batches (Bassily, Smith and Thakurta 2014; DP-SGD)."""
+"""Noisy SGD: projected stochastic (sub)gradient steps on Poisson batches (Bassily, Smith and Thakurta 2014; DP-SGD).
+
+Review: The plan counts all batches, at the planned rate.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Adaptive gradient descent: noisy gradients in coordinates that private moments center and scale."""
+"""Adaptive gradient descent: noisy gradients in coordinates that private moments center and scale.
+
+Review: All adaptations use released values only.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Randomized response on one bit is 2/z-DP: docs/proofs/coin.md."""
+"""Randomized response on one bit is 2/z-DP: docs/proofs/coin.md.
+
+Review: Its epsilon.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,4 +1,7 @@
-"""One noisy gradient step."""
+"""One noisy gradient step.
+
+Review: Its bound.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

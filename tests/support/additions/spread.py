@@ -1,7 +1,10 @@
-"""Spread of all numbers together."""
+"""Spread of all numbers together.
+
+Review: Its bound.
+"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -10,7 +13,7 @@ from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
-from solvers.statistics.statistic import Statistic, categories_refused, with_share
+from solvers.statistics.statistic import Row, Statistic, categories_refused, with_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class Spread(Statistic):
     """Noisy mean squared distance of the numbers from their means."""
 
     name: Literal["spread"] = "spread"
+    audited_rows: ClassVar[tuple[Row, Row]] = ((1.0, 1.0, 1.0), (0.0, 0.0, 1.0))
 
     def refusal(self, problem: Problem) -> str | None:
         return categories_refused(problem)

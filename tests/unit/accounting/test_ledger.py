@@ -10,7 +10,7 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid, OutOfRange
-from accounting.filter import UNIT, Cost, Filter, filter_with
+from accounting.filter import Cost, Filter, filter_with
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.records.chain import GENESIS, Entry, Head
@@ -176,15 +176,6 @@ def test_the_hash_is_computed_as_documented() -> None:
             json.dumps(entry, sort_keys=True, separators=(",", ":")).replace("1e-06", "0.000001").encode()
         ).hexdigest()
     )
-
-
-def test_a_charge_without_names_is_written_as_it_always_was() -> None:
-    """The hash that version 0.1 gave this chain: ledgers of then replay byte for byte."""
-    old = Charged("j", (UNIT // 100,), Privacy(0.25))
-    _, entries = run(old, rule=Filter.open("pure", Privacy(1.0)))
-    assert entries[1].hash == "fb0a26a6e479e70ad7c8187f42ddbb6907463f251d08929df1d6071bfbd9b443"
-    assert set(entries[1].body) == {"job", "cost", "epsilon", "delta", "whole", "at"}
-    assert replay(entries).charges == 1
 
 
 def test_entries_of_events_without_a_rule_of_their_own_state_their_fields() -> None:

@@ -12,6 +12,7 @@ from app.calculation.questions import ANSWER, Price, Refused
 from app.http.errors import ApiError
 from solvers import Problem, losses
 from solvers.methods import DpGd
+from solvers.solve import WorkLimits
 
 pytestmark = pytest.mark.anyio
 RULE = Filter.open("rdp", Privacy(3.0, 1e-6))
@@ -20,7 +21,7 @@ RULE = Filter.open("rdp", Privacy(3.0, 1e-6))
 def question(number: int) -> Price:
     """Return a different question for each number."""
     problem = Problem(losses.Logistic(), n=1000 + number, d=5, row_norm=1.0)
-    return Price(DpGd(), problem, Privacy(0.5, 1e-6), RULE, 1e11, 1000)
+    return Price(DpGd(), problem, Privacy(0.5, 1e-6), RULE, WorkLimits(1e11, 1000, 1e11))
 
 
 class Calculators:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from app.http.asgi import Message, Receive, Scope, Send
 from app.http.errors import ApiError
 from app.http.guards import BYTES_A_SECOND, Guarded
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
 
-from app.http.asgi import Receive, Scope, Send
 from app.http.rates import WINDOW, Buckets, RateLimiter, Recent
 from app.settings import Settings
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.http.asgi import ASGIApp, Receive, Scope, Send
 from app.http.rates import CALLER, RateLimiter
 from app.http.turns import Turns
 from app.http.work import BYTES_EACH, SECONDS_EACH, RequestAccount, charged_to, in_turn, in_turns

@@ -178,7 +178,7 @@ def test_without_noise_it_is_the_weighted_fit(is_linear: bool) -> None:
         assert abs(row.line.estimate - row.contrast.weights @ exact) < 0.01 * error
         assert row.line.std_error == pytest.approx(error, rel=0.02)
         assert row.line.noise_error < 0.05 * error
-        assert row.line.degrees > 1e6
+        assert row.line.degrees_of_freedom > 1e6
     contrasts = np.array([row.contrast.weights for row in table.rows])
     np.testing.assert_allclose(table.covariance, table.estimate.covariance(contrasts), rtol=1e-9)
 
