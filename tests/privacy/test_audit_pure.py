@@ -18,7 +18,6 @@ from accounting.mechanisms import Exponential, exponential
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.plan import Plan
 from solvers import plan
 from solvers.audit.bounds import epsilon_lower_bound
 from solvers.data_access import inputs
@@ -33,6 +32,7 @@ from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.run import Bounds
 from solvers.problem import Problem
 from solvers.regularizers import L2
+from tests.support.runs import access_to
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -141,7 +141,7 @@ def released(which: int) -> tuple[Array, Array]:
     neighbor_rows[0] = -neighbor_rows[0]
     centers = []
     for rows in (X, neighbor_rows):
-        access = DataAccess(WIDE, inputs.of_arrays(rows, y, WIDE), Plan(()), Noise(SeededBits(1)))
+        access = access_to(inputs.of_arrays(rows, y, WIDE))
         centers.append(Piece(WIDE, range(4), 0.0).minimize(access, np.zeros(4), np.zeros(4), 60))
     quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(EPSILON_OF_RELEASE))
     noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays((X, neighbor_rows)[which], y, WIDE)

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from accounting.noise import Noise
 from accounting.plan import Plan
+from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import Partitioned
 from solvers.methods import Method, Run
@@ -22,6 +23,11 @@ _METHOD: TypeAdapter[Method] = TypeAdapter(Annotated[Method, Field(discriminator
 def as_method(run: Run) -> Method:
     """Return the method with all fields given, as a request may state it; its JSON is that of the run."""
     return _METHOD.validate_json(json.dumps(asdict(run)))
+
+
+def access_to(data: Data, plan: Plan | None = None) -> DataAccess:
+    """Return the access to the data that answers the plan's queries, or none, with seeded noise."""
+    return DataAccess(data.problem, data, plan or Plan(()), Noise(SeededBits(1)))
 
 
 def run_quote(

@@ -14,7 +14,6 @@ from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.lattice_sums import lattice_mean_gradients
@@ -28,6 +27,7 @@ from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.problem import Problem
 from tests.support.batches import own_batches
 from tests.support.coded_rows import targets, unfolded
+from tests.support.runs import access_to
 from tests.support.seeded import SeededBits
 from tests.support.walks import answers_far_from_the_anchor
 
@@ -78,7 +78,7 @@ def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
 
 def test_readers_that_unfold_see_the_same_rows() -> None:
     implicit, explicit = pair(Squared(0.5), frame())
-    accesses = [DataAccess(data.problem, data, Plan(()), Noise(SeededBits(1))) for data in (implicit, explicit)]
+    accesses = [access_to(data) for data in (implicit, explicit)]
     w = np.random.default_rng(1).standard_normal(D)
     implicit_value, explicit_value = (access.one_pass(range(3, 250), w, 0.3) for access in accesses)
     assert np.allclose(implicit_value, explicit_value, rtol=0, atol=1e-11)

@@ -14,7 +14,6 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.bounds import gradient_error
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
 from solvers.data_access.last_iterate import HiddenStepsOracle, pulled_back
 from solvers.data_access.meter import Meter
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
@@ -26,7 +25,7 @@ from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet
 from solvers.solve import run
-from tests.support.runs import as_method, run_quote
+from tests.support.runs import access_to, as_method, run_quote
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -40,7 +39,7 @@ def _rows(problem: Problem, seed: int = 0) -> tuple[Vector, Vector]:
 
 def _step(problem: Problem, step: float, X: Vector, y: Vector, at: Vector) -> Vector:
     """y -> m before it is rounded: P, then the gradient step."""
-    access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
+    access = access_to(inputs.of_arrays(X, y, problem))
     w = problem.prox(pulled_back(at, reach(problem, step)), step)
     return w - step * access.mean_gradient(range(problem.n), w)
 

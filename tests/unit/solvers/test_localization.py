@@ -29,14 +29,14 @@ from solvers.methods.defaults.phases import Law, ScheduleBound
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
-from tests.support.runs import run_quote
+from tests.support.runs import access_to, run_quote
 from tests.support.seeded import SeededBits
 
 TARGET = Privacy(1.0, 1e-6)
 
 
 def _access(problem: Problem, X: Vector, y: Vector, plan_: Plan | None = None) -> DataAccess:
-    return DataAccess(problem, inputs.of_arrays(X, y, problem), plan_ or Plan(()), Noise(SeededBits(1)))
+    return access_to(inputs.of_arrays(X, y, problem), plan_)
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
-from tests.support.runs import as_method, run_quote
+from tests.support.runs import access_to, as_method, run_quote
 from tests.support.seeded import ScriptedBits, SeededBits
 
 
@@ -190,10 +190,10 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
     drawn = PlannedQuery("drawn", 1, Resampled(Laplace(), 50), 3.0)
     plain = PlannedQuery("plain", 1, Laplace(), 3.0)
     data, queries = inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain))
-    access = DataAccess(problem, data, queries, Noise(SeededBits(1)))
+    access = access_to(data, queries)
     with pytest.raises(OutOfPlan, match="other rows"):
         access.release("drawn", np.zeros(2), 0.1)
-    access = DataAccess(problem, data, queries, Noise(SeededBits(1)))
+    access = access_to(data, queries)
     each_gradient = [tuple(access.mean_gradient(range(i, i + 1), np.zeros(2))) for i in range(50)]
     again = access.redrawn()
     drawn_gradients = [tuple(again.mean_gradient(range(i, i + 1), np.zeros(2))) for i in range(50)]
