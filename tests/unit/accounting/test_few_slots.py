@@ -94,11 +94,11 @@ def test_two_slots_in_fifty_digits(z: float, epsilon: float) -> None:
 @pytest.mark.parametrize(("form", "relation"), FORMS[:3])
 def test_the_bound_is_never_below_the_truth_and_near_it(form: Form, relation: Relation, slots: int) -> None:
     """Each form meets each number of slots and each level of noise, and four slots meet each level."""
-    uses, turn, most = (FEW_SLOTS_USES, slots, 1.02) if slots <= 5 else (MANY_SLOTS_USES, slots // 4, 1.08)
+    uses, turn, ratio = (FEW_SLOTS_USES, slots, 1.02) if slots <= 5 else (MANY_SLOTS_USES, slots // 4, 1.08)
     q, z, epsilon = uses[(FORMS.index((form, relation)) + turn) % 3]
     truth = few_slots_delta(form, relation, slots, q, 1 / z, epsilon)
     bound = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
-    assert truth <= bound <= most * truth or bound < 1e-16
+    assert truth <= bound <= ratio * truth or bound < 1e-16
 
 
 @pytest.mark.slow
