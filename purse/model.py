@@ -35,7 +35,7 @@ class Coefficients(dict[str, float]):
         terms = self.largest()
         parts = [f"{term!r}: {value:.6g}" for term, value in terms.items()]
         if len(self) > len(terms):
-            parts.append(f"... and {len(self) - len(terms)} more")
+            parts.append(f"... and {len(self) - len(terms):,} more")
         return f"{{{', '.join(parts)}}}"
 
 

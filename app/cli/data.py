@@ -179,7 +179,7 @@ def _column(column: Column) -> tuple[object, ...]:
     if column.type == "number":
         return column.name, column.type, f"{column.lower:g} to {column.upper:g}", default
     hidden = len(column.categories) - _SHOWN_CATEGORIES
-    values = ", ".join(column.categories[:_SHOWN_CATEGORIES]) + (f" and {hidden} more" if hidden > 0 else "")
+    values = ", ".join(column.categories[:_SHOWN_CATEGORIES]) + (f" and {hidden:,} more" if hidden > 0 else "")
     return column.name, column.type, values, default
 
 

@@ -24,7 +24,6 @@ from solvers.columns import Columns
 from solvers.data_access import inputs, weighted_sums
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
-from solvers.data_access.packing import packing
 from solvers.data_access.weighted import WeightedOracle
 from solvers.data_access.weighted_sums import (
     Curvatures,
@@ -36,6 +35,7 @@ from solvers.data_access.weighted_sums import (
 )
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
+from solvers.packing import packing
 from solvers.problem import Problem
 from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights, PoissonWeights
 from tests.support.coupled import complaints_of_each
