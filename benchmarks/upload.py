@@ -21,6 +21,7 @@ from benchmarks.served import anonymous_bytes, cpu_seconds
 from purse.client import parts
 from purse.client.calls import register
 from purse.client.sending import Blocking, Sender, run
+from purse.wire.datasets import Registered
 
 _ROWS = 10_000  # of a block that is repeated
 _COLUMNS = 10
@@ -81,7 +82,7 @@ def _upload(server: Server, token: str, file: Path, declared: int, rate: float, 
         columns = [{"name": f"c{c}", "type": "number", "lower": 0, "upper": 100} for c in range(declared)]
         spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-9}}
         with _peak(server) as peak:
-            run(sender.send(register(upload, spec)))
+            run(sender.send(register(spec, Registered, upload=(None, upload, None))))
         read = time.monotonic() - start
         label = f"{declared} columns read, registered"
         print(f"{label}   {read:8.1f} s  {rate / read:8.1f} MB/s  {peak():.0f} MiB the most")

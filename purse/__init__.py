@@ -8,7 +8,10 @@ with purse.Client("http://127.0.0.1:8000", token="...") as service:
 For data on your own machine, there are estimators of scikit-learn such as `purse.PrivateLogisticRegression`.
 """
 
+from importlib import import_module  # noqa: TID251 (modules of this package alone, which `TYPE_CHECKING` names too)
 from typing import TYPE_CHECKING
+
+from purse.extras import needing
 
 if TYPE_CHECKING:
     from purse.client import AsyncClient, AsyncJobHandle, AsyncSessionHandle, Client, JobHandle, SessionHandle
@@ -48,43 +51,27 @@ __all__ = [
     "session",
 ]
 
-_ESTIMATORS = (  # not in `__all__`, because a star import must not need an extra
-    "BudgetAccountant",
-    "LearnedFromData",
-    "PrivateLinearRegression",
-    "PrivateLinearSVC",
-    "PrivateLogisticRegression",
-    "PrivateQuantileRegressor",
-    "check_pipeline",
-)
+_MODULES = {  # of public names; those of estimators are not in `__all__`, because a star import must not need an extra
+    "client": ("AsyncClient", "AsyncJobHandle", "AsyncSessionHandle", "Client", "JobHandle", "SessionHandle"),
+    "errors": ("ClientError", "JobNotReleased", "ProblemError", "Unreachable"),
+    "estimators": (
+        *("BudgetAccountant", "LearnedFromData", "check_pipeline"),
+        *("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateQuantileRegressor"),
+    ),
+    "extras": ("NotInstalled",),
+    "formulas": ("formula",),
+    "model": ("Model",),
+    "prediction": ("predict",),
+    "receipts": ("NotVerified", "Receipt", "load"),
+    "sessions": ("session",),
+}
 
 
 def __getattr__(name: str) -> object:
     """Return a public name; its module is loaded at the first use, because the service needs only the wire."""
-    home: object
-    match name:
-        case "AsyncClient" | "AsyncJobHandle" | "AsyncSessionHandle" | "Client" | "JobHandle" | "SessionHandle":
-            from purse import client as home
-        case "ClientError" | "JobNotReleased" | "ProblemError" | "Unreachable":
-            from purse import errors as home
-        case "NotVerified" | "Receipt" | "load":
-            from purse import receipts as home
-        case "NotInstalled":
-            from purse import extras as home
-        case "formula":
-            from purse import formulas as home
-        case "Model":
-            from purse import model as home
-        case "predict":
-            from purse import prediction as home
-        case "session":
-            from purse import sessions as home
-        case _ if name in _ESTIMATORS:
-            from purse.extras import needing
-
-            with needing(f"purse.{name}", "sklearn,solvers"):
-                from purse import estimators as home
-        case _:
-            raise AttributeError(f"module 'purse' has no attribute {name!r}")
-    value: object = getattr(home, name)
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module 'purse' has no attribute {name!r}")
+    with needing(f"purse.{name}", "sklearn,solvers" if module == "estimators" else None):
+        value: object = getattr(import_module(f"purse.{module}"), name)
     return value

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -11,9 +12,10 @@ from purse.text import loss
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.violations import plain_message
 from purse.wire.base import Identifier
+from purse.wire.budgets import PrivacyLoss
 from purse.wire.files import FileReport
 from purse.wire.jobs import JobState
-from purse.wire.problems import ProblemDetails, Remaining, Violation
+from purse.wire.problems import ProblemDetails, Violation
 
 UNKNOWN: Final = "unexpected_response"
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
@@ -70,6 +72,7 @@ def fault(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> str
     return plain_message(error)
 
 
+@dataclass(eq=False, repr=False)
 class ProblemError(ClientError):
     """The server refused the request: an RFC 9457 problem document, its stable `code` first.
 
@@ -77,30 +80,22 @@ class ProblemError(ClientError):
     wrong, and `retry_after` (seconds) if the server said when to try again.
     """
 
-    def __init__(
-        self,
-        code: str,
-        status: int,
-        detail: str | None = None,
-        *,
-        remaining: Remaining | None = None,
-        violations: Sequence[Violation] = (),
-        report: FileReport | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
-        message = ": ".join(part for part in (code, fields or detail) if part)
-        if remaining is not None:
-            fitting = loss(remaining.epsilon, remaining.delta)
-            message = f"{_REMAINING.sub('', message).rstrip('.')}. The most that fits is {fitting}."
-        super().__init__(message)
-        self.code = code
-        self.status = status
-        self.detail = detail
-        self.remaining = remaining
-        self.violations = tuple(violations)
-        self.report = report
-        self.retry_after = retry_after
+    code: str
+    status: int
+    detail: str | None = None
+    _: KW_ONLY
+    remaining: PrivacyLoss | None = None
+    violations: Sequence[Violation] = ()
+    report: FileReport | None = None
+    retry_after: float | None = None
+
+    def __str__(self) -> str:
+        fields = "; ".join(f"{violation.where}: {violation.what}" for violation in self.violations)
+        message = ": ".join(part for part in (self.code, fields or self.detail) if part)
+        if self.remaining is None:
+            return message
+        fitting = loss(self.remaining.epsilon, self.remaining.delta)
+        return f"{_REMAINING.sub('', message).rstrip('.')}. The most that fits is {fitting}."
 
 
 def problem(status: int, body: bytes, retry_after: str | None = None) -> ProblemError:

@@ -35,7 +35,7 @@ class Coefficients(dict[str, float]):
         terms = self.largest()
         parts = [f"{term!r}: {value:.6g}" for term, value in terms.items()]
         if len(self) > len(terms):
-            parts.append(f"... and {len(self) - len(terms)} more")
+            parts.append(f"... and {len(self) - len(terms):,} more")
         return f"{{{', '.join(parts)}}}"
 
 
@@ -110,7 +110,7 @@ class Model(Tabular, models.Model):
         for table in self.tables():
             rows = [row for row in table.rows if row[0] in shown_terms] or table.rows
             parts.append(replace(table, rows=rows).to_text())
-        return "\n".join(parts) + (f"... and {hidden_count} more coefficients\n" if hidden_count else "")
+        return "\n".join(parts) + (f"... and {hidden_count:,} more coefficients\n" if hidden_count else "")
 
     def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
         """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.
@@ -263,8 +263,9 @@ class Model(Tabular, models.Model):
         ]
         if unsupported := self.unsupported_categories:
             count = sum(map(len, unsupported.values()))
+            noun = "category" if count == 1 else "categories"
             reason = "released share below its noise, coefficient 0"
-            facts.append(("unsupported", f"{count} categories in {', '.join(unsupported)}: {reason}"))
+            facts.append(("unsupported", f"{count} {noun} in {', '.join(unsupported)}: {reason}"))
         return facts
 
 

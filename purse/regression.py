@@ -72,7 +72,7 @@ class Regression(Tabular):
         if model.table is None or model.covariance is None or model.inference is None:
             raise ValueError("the model has no regression table: request the job with inference=True")
         privacy = model.privacy
-        records = f"{privacy.persons} persons" if privacy.persons else f"{privacy.rows} rows"
+        records = f"{privacy.persons:,} persons" if privacy.persons else f"{privacy.rows:,} rows"
         heading = {
             "target": f"{model.target.name}, {records}",
             "privacy": f"{text.loss(privacy.epsilon, privacy.delta)}, {privacy.neighbors}",

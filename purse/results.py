@@ -129,7 +129,7 @@ class Twin(bytes):
     """A CSV file of a dataset's public twin, as bytes."""
 
     def __repr__(self) -> str:
-        return f"<twin: CSV of {len(self)} bytes; see .to_frame()>"
+        return f"<twin: CSV of {len(self):,} bytes; see .to_frame()>"
 
     def to_frame(self, dialect: Dialect = PLAIN) -> Any:
         """Return the rows as a DataFrame of pandas.

@@ -12,18 +12,10 @@ from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, JointTest, TableAnswers, TableRow
 from purse.wire.models import coefficient_terms
 
-_LINE_FIELDS = {
-    "estimate": "estimate",
-    "std_error": "std_error",
-    "sampling_error": "sampling_error",
-    "noise_error": "noise_error",
-    "degrees_of_freedom": "degrees",
-    "lower": "lower",
-    "upper": "upper",
-    "p_value": "p_value",
-}
-
-
+_LINE_FIELDS = (
+    *("estimate", "std_error", "sampling_error", "noise_error"),
+    *("degrees_of_freedom", "lower", "upper", "p_value"),
+)
 _LARGEST, _SMALLEST_UNIT = 1e40, 1e-40  # of bounds and of their distance, so that no square overflows
 
 
@@ -132,7 +124,7 @@ def _answers(answers: Any) -> TableAnswers:
 
 
 def _row(features: Sequence[Column], row: Any) -> TableRow:
-    values = {name: None if row.line is None else getattr(row.line, field) for name, field in _LINE_FIELDS.items()}
+    values = {name: None if row.line is None else getattr(row.line, name) for name in _LINE_FIELDS}
     facts = {"resolved": row.line is not None, "reason": row.reason, "per_std": row.per_std}
     return TableRow.model_validate(_named(features, row.contrast) | facts | values)
 

@@ -161,7 +161,7 @@ class Table:
         """Return the first `max_rows` rows as an HTML table."""
         rows = ["".join(f"<td>{escape(written(cell))}</td>" for cell in row) for row in self.rows[:max_rows]]
         if len(self.rows) > max_rows:
-            rows.append(f'<td colspan="{len(self.headings)}">... and {len(self.rows) - max_rows} more</td>')
+            rows.append(f'<td colspan="{len(self.headings)}">... and {len(self.rows) - max_rows:,} more</td>')
         head = "".join(f"<th>{escape(heading)}</th>" for heading in self.headings)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -48,7 +48,12 @@ def paragraph(sentence: str) -> str:
 
 
 def number(value: object) -> str:
-    """Return a number with four digits, or all digits before the point; anything else as it is."""
+    """Return a number with four digits, or all digits before the point; anything else as it is.
+
+    Counts have commas between groups of three digits. Other numbers do not, because they are parts of intervals.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
@@ -60,6 +65,11 @@ def amount(value: float) -> str:
         if value >= size:
             return f"{value / size:.{1 if value < 10 * size else 0}f} {name}"
     return f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:.3g} %"
 
 
 def loss(epsilon: float, delta: float) -> str:

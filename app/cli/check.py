@@ -34,7 +34,7 @@ def check(
 
     \b
     Examples:
-      purse check stays.csv --propose > stays.json    # a draft; fill in the bounds you know
+      purse check stays.csv --propose > stays.json    # a draft to fill in
       purse check stays.csv --spec stays.json --target cost
       purse check stays.xlsx --sheet 2025 --spec stays.json
     """

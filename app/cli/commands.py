@@ -113,31 +113,34 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
 
     from app.cli.output import Refusal
     from app.cli.reports import cures
+    from app.http.errors import ApiError
     from app.persistence.files import StartRefused, described
     from app.sources.errors import SourceError
     from purse import ClientError, ProblemError
-    from purse.errors import faults
+    from purse.errors import faults, problem
     from purse.extras import lacking
 
     if isinstance(error, ModuleNotFoundError):
         error = lacking(command, error)
+    if isinstance(error, ApiError):  # by a part of the server that runs in this process
+        error = problem(error.status, error.details().model_dump_json().encode())
     if not isinstance(error, ClientError | Refusal | StartRefused | SourceError | OSError | TimeoutError | ValueError):
         raise error
     detail = described(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, ValidationError):
         detail = faults(error)
     sentences = [detail or type(error).__name__, *getattr(error, "__notes__", ())]
-    problem = error if isinstance(error, ProblemError) else None
-    if problem is not None:
-        sentences += [_ADVICE[problem.code]] if problem.code in _ADVICE else []
+    refusal = error if isinstance(error, ProblemError) else None
+    if refusal is not None:
+        sentences += [_ADVICE[refusal.code]] if refusal.code in _ADVICE else []
     text = _LOCATION.sub("", " ".join(_sentence(each) for each in sentences))
-    report = problem.report if problem else None
+    report = refusal.report if refusal else None
     if as_json:
         document = {
-            "code": problem.code if problem else "failed",
-            "status": problem.status if problem else None,
+            "code": refusal.code if refusal else "failed",
+            "status": refusal.status if refusal else None,
             "detail": text,
-            "remaining": problem.remaining.model_dump() if problem and problem.remaining else None,
+            "remaining": refusal.remaining.model_dump() if refusal and refusal.remaining else None,
         }
         document |= {"report": report.model_dump()} if report else {}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")

@@ -9,7 +9,7 @@ from rich import progress
 from rich.console import Console
 
 from app.cli.options import Explain, File, FileOption, OldestFirst, OptionalArgument, Sheet
-from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
+from app.cli.output import Output, Refusal, loss, neighbors, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
 from purse import Client, text
@@ -39,8 +39,9 @@ def upload(client: Client, file: File, spec: FileOption, resume: str | None = No
       purse upload census.csv --spec census.json
     where census.json is
       {"name": "census",
-       "columns": [{"name": "age", "type": "number", "lower": 17, "upper": 90},
-                   {"name": "income", "type": "category", "categories": ["<=50K", ">50K"]}],
+       "columns": [
+         {"name": "age", "type": "number", "lower": 17, "upper": 90},
+         {"name": "sex", "type": "category", "categories": ["Female", "Male"]}],
        "budget": {"epsilon": 3.0, "delta": 1e-6}}
     """
     declared = _declaration(spec)
@@ -72,7 +73,8 @@ def declare(client: Client, spec: FileOption) -> Output:
     Example:
       purse dataset declare --spec registry.json
     where registry.json is
-      {"name": "registry", "rows": 50000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+      {"name": "registry", "rows": 50000,
+       "budget": {"epsilon": 3.0, "delta": 1e-6}}
 
     Parameters
     ----------
@@ -131,7 +133,7 @@ def budget(client: Client, dataset: OptionalArgument = None, explain: Explain = 
     status = client.datasets.budget(dataset)
     report = text.facts(_standing(status, explain))
     if status.analysts:
-        rows = [(each.analyst, each.jobs, percent(each.share), loss(each.spent)) for each in status.analysts]
+        rows = [(each.analyst, each.jobs, text.percent(each.share), loss(each.spent)) for each in status.analysts]
         report += text.table(("analyst", "jobs", "share", "spent"), rows)
     allotments = [each.allotment for each in status.analysts if each.allotment is not None]
     return Output(status, report + (allotment_table(allotments) if allotments else ""))
@@ -162,9 +164,9 @@ def _listed(datasets: Sequence[Dataset]) -> Output:
         (
             each.id,
             each.name,
-            f"{each.rows or each.persons} {each.unit.name}s",
+            f"{each.rows or each.persons:,} {each.unit.name}s",
             each.budget.jobs,
-            percent(each.budget.share),
+            text.percent(each.budget.share),
             f"epsilon {each.budget.remaining.epsilon:.4g}",
         )
         for each in (datasets[at] for at in order)
@@ -177,7 +179,7 @@ def _column(column: Column) -> tuple[object, ...]:
     if column.type == "number":
         return column.name, column.type, f"{column.lower:g} to {column.upper:g}", default
     hidden = len(column.categories) - _SHOWN_CATEGORIES
-    values = ", ".join(column.categories[:_SHOWN_CATEGORIES]) + (f" and {hidden} more" if hidden > 0 else "")
+    values = ", ".join(column.categories[:_SHOWN_CATEGORIES]) + (f" and {hidden:,} more" if hidden > 0 else "")
     return column.name, column.type, values, default
 
 
@@ -185,8 +187,8 @@ def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
     return [
         ("budget", f"{text.loss(status.epsilon, status.delta)} ({status.filter} filter)"),
         ("protected", status.unit),
-        *neighbors(status.neighbors, status.epsilon, status.delta, explain),
-        ("share", f"{percent(status.share)} is spent, {percent(1 - status.share)} remains"),
+        neighbors(status, explain),
+        ("share", f"{text.percent(status.share)} is spent, {text.percent(1 - status.share)} remains"),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),
         ("jobs", status.jobs),

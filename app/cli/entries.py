@@ -10,7 +10,6 @@ from typing import Annotated, Final
 import typer
 
 from accounting.records.chain import Entry
-from app.cli.output import percent
 from purse import text
 
 COLUMNS: Final = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
@@ -91,7 +90,7 @@ def as_table(ledger: Sequence[Entry], selected: Sequence[Entry]) -> str:
             who,
             what,
             epsilon,
-            percent(share) if isinstance(share, float) else "",
+            text.percent(share) if isinstance(share, float) else "",
         )
         for sequence, at, kind, who, what, _method, epsilon, _delta, share in rows(ledger, selected)
     ]

@@ -24,7 +24,6 @@ from app.sources.errors import SourceError
 from purse import Client, Model, Receipt, Unreachable, text
 from purse.excel import readable
 from purse.wire.budgets import Budget, BudgetStatus
-from purse.wire.columns import settled
 from purse.wire.datasets import Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN
 
@@ -74,10 +73,12 @@ def fit(
 
     \b
     Examples:
-      purse fit census.csv --target income --epsilon 1 > schema.json  # a template to fill in
-      purse fit census.csv --target income --epsilon 1 --schema schema.json --out model/
-      purse fit census.csv --target income --epsilon 1 --schema schema.json --budget 3 --method dp_gd
-      purse fit visits.xlsx --target stay --epsilon 1 --schema visits.json --unit patient --max-rows 8
+      purse fit census.csv --target income --epsilon 1 > schema.json  # fill it in
+      purse fit census.csv --target income --epsilon 1 --schema schema.json
+      purse fit census.csv --target income --epsilon 1 --schema schema.json \\
+        --budget 3 --method dp_gd --out model/
+      purse fit visits.xlsx --target stay --epsilon 1 --schema visits.json \\
+        --unit patient --max-rows 8
     """
     if schema is None:
         with readable(file, sheet=sheet) as plain:
@@ -222,7 +223,7 @@ def _digest(option: BaseModel) -> str:
 
 def _again(dataset: Dataset, name: str, declared: DatasetSpec, budget: float | None) -> Dataset:
     """Return the dataset of an earlier fit, if this one has the same declaration and budget."""
-    if dataset.columns not in (settled(declared.columns), declared.columns):
+    if dataset.columns != declared.settled().columns:
         raise Refusal(
             "This file was fitted before with another schema. Its charges are kept under that schema, because "
             "declarations do not share a budget. Use the same schema."

@@ -9,7 +9,6 @@ import typer
 from app.cli.options import Dataset, Delta, OptionalArgument, OptionalFile, Training
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
-from app.http.errors import ApiError
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire.forecasts import AccuracyForecast
@@ -55,8 +54,9 @@ def forecast(
     \b
     Examples:
       purse forecast census --target income
-      purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 1
-      purse forecast --spec census.json --records 50000 --sample public.csv --target income
+      purse forecast census --target income --wanted 0.8 --epsilon 0.1 --epsilon 1
+      purse forecast --target income --spec census.json --records 50000 \\
+        --sample public.csv
     """
     request = training.fields | without_none(signal=signal, twin=twin_number, runs=runs, wanted=wanted)
     if spec is not None:
@@ -82,13 +82,9 @@ def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, A
     if not has_budget:
         budget = declared.budget.model_copy(update={"delta": min(1e-6, 1 / (10 * records))})
         declared = declared.model_copy(update={"budget": budget})
-    try:
-        body = parse_json(ForecastRequest, json.dumps({"dataset": "here", **request}))
-        rows = None if sample is None else read_sample(sample, declared)
-        return forecast_locally(declared, records, body, Settings(), rows)
-    except ApiError as error:
-        faults = "; ".join(f"{v.where.removeprefix('body.')}: {v.what}" for v in error.violations or ())
-        raise Refusal(f"{error.code}: {faults or error.detail}") from None
+    body = parse_json(ForecastRequest, json.dumps({"dataset": "here", **request}))
+    rows = None if sample is None else read_sample(sample, declared)
+    return forecast_locally(declared, records, body, Settings(), rows)
 
 
 def _text(computed: AccuracyForecast) -> str:
@@ -140,4 +136,4 @@ def twin(
     """
     out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source))
     document = {"written": str(out), "rows": rows, "number": number}
-    return Output(document, notes=[f"wrote {out}: {rows} synthetic rows"])
+    return Output(document, notes=[f"wrote {out}: {rows:,} synthetic rows"])

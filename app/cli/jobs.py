@@ -19,7 +19,7 @@ from app.cli.options import (
     Training,
     Wait,
 )
-from app.cli.output import Output, loss, neighbors, percent, read_json, write_json
+from app.cli.output import Output, loss, neighbors, read_json, write_json
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire import jobs as wire
@@ -61,7 +61,7 @@ def submit(
     \b
     Examples:
       purse submit census --target income --epsilon 0.5 --wait
-      purse submit census --target income --epsilon 0.5 --method dp_gd --with request.json
+      purse submit census --target income --epsilon 0.5 --with request.json
       purse submit census --target income --epsilon 2 --inference --wait
     """
     request = {"privacy": price.fields} | training.fields
@@ -90,12 +90,13 @@ def tune(
     ----------
     method : A candidate, by the name of its method. Repeatable.
     candidates : JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit.
-    repeats : Number of runs of each candidate. Default: 2.
+    repeats : Runs of each candidate. Default: 2.
 
     \b
     Examples:
-      purse tune census --target income --epsilon 1 --method dp_gd --method output_perturbation --wait
-      purse tune census --target income --epsilon 1 --candidates candidates.json --repeats 3 --quote
+      purse tune census --target income --epsilon 1 -m dp_gd -m dp_svrg --wait
+      purse tune census --target income --epsilon 1 --candidates candidates.json \\
+        --repeats 3 --quote
     """
     listed = [] if candidates is None else read_json(candidates)
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
@@ -163,7 +164,7 @@ def list_jobs(
             each.analyst,
             each.state,
             each.quote.epsilon,
-            "-" if each.share is None else percent(each.share),
+            "-" if each.share is None else text.percent(each.share),
         )
         for each in jobs
     ]
@@ -219,10 +220,10 @@ def model(client: Client, job: Job, out: OutFile = None) -> Output:
 
 def price_output(price: wire.Quote, explain: bool = False) -> Output:
     """Return a price as the result of a command."""
-    size = f"{price.rows or price.persons}, {price.dimension}"
+    size = f"{price.rows or price.persons:,} and {price.dimension:,}"
     is_model = price.interval_width is None
     facts: list[tuple[str, object]] = [("method", f"{price.method.name}: {price.reason}")]
-    if is_model and price.preparation is not None:
+    if is_model:
         profile = price.preparation.profile
         of_profile = "" if profile is None else f"profile {profile.job}: "
         facts.append(("preparation", of_profile + price.preparation.statement))
@@ -230,22 +231,21 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
         facts.append(("slopes", f"clipped to {price.slope_limit:g} of their bound"))
     facts += [
         ("privacy", f"{text.loss(price.epsilon, price.delta)}, certified by {price.accountant}"),
-        *neighbors(price.neighbors, price.epsilon, price.delta, explain),
+        neighbors(price, explain),
         (f"{price.unit.name}s, dimension", size),
         ("protected", price.unit),
     ]
     if is_model:
         facts.append(("gradients", text.amount(price.gradient_evaluations)))
-    if price.forecast is not None:
-        facts.append(("duration", f"about {price.forecast.seconds:.2g} s on an idle core"))
+    facts.append(("duration", f"about {price.forecast.seconds:.2g} s on an idle core"))
     if price.expected_table is not None:
         table = price.expected_table
         width = f"intervals about {table.width_ratio:.2g} times as wide as without privacy"
         facts.append(("table", f"{width}, about {table.resolved:.0f} of {table.coefficients} coefficients resolved"))
-    elif is_model and price.forecast is not None:
+    elif is_model:
         facts.append(("forecast", price.forecast.statement))
     if price.share is not None:
-        facts.append(("uses", f"{percent(price.share)} of the budget"))
+        facts.append(("uses", f"{text.percent(price.share)} of the budget"))
     facts += [
         ("remains now", loss(price.remaining)),
         ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
@@ -275,11 +275,11 @@ def _expected_widths(expected: ExpectedTable) -> str:
 
 def job_output(job: wire.Job) -> Output:
     """Return a job as the result of a command."""
-    uses = "" if job.share is None else f", uses {percent(job.share)} of the budget"
+    uses = "" if job.share is None else f", uses {text.percent(job.share)} of the budget"
     facts = [
         ("job", job.id),
         ("state", f"{job.state} ({job.error})" if job.error else job.state),
-        ("steps", f"{job.progress.done}/{job.progress.total}"),
+        ("steps", f"{job.progress.done:,}/{job.progress.total:,}"),
         ("method", job.quote.method.name),
         ("charged", text.loss(job.quote.epsilon, job.quote.delta) + uses),
         ("neighbors", job.quote.neighbors),

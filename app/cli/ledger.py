@@ -13,7 +13,7 @@ from accounting.records.chain import Entry, Head, from_lines, to_lines
 from app.cli import entries
 from app.cli.entries import EntryFilter
 from app.cli.options import Dataset, Home, Json, OptionalFile, OutFile
-from app.cli.output import Output, Refusal, note, percent, read_json, write_json
+from app.cli.output import Output, Refusal, note, read_json, write_json
 from purse import Client, text
 
 Heads = Annotated[list[str] | None, typer.Option("--head")]
@@ -134,7 +134,7 @@ def verify(
     }
     epsilons = {"budget": budget.epsilon, "spent": spent_epsilon(state), "remaining": remaining_epsilon(state)}
     facts = document | {name: text.loss(epsilon, budget.delta) for name, epsilon in epsilons.items()}
-    facts |= {"share": percent(document["share"])}
+    facts |= {"share": text.percent(document["share"])}
     document |= {name: {"epsilon": epsilon, "delta": budget.delta} for name, epsilon in epsilons.items()}
     contained = [("contains", str(each)) for each in known_heads]
     return Output(document, text.facts([("ledger", "valid"), *facts.items(), *contained]))
@@ -182,7 +182,7 @@ def accept_rollback(reason: Annotated[str, typer.Option()], home: Home = None) -
 
     \b
     Example:
-      purse ledger accept-rollback --reason "disk lost, copy of 21 November" --home /srv/purse
+      purse ledger accept-rollback --reason "disk lost" --home /srv/purse
     """
     from app.cli.state import settings_of_home
     from app.identity.home import open_database

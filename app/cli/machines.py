@@ -57,7 +57,7 @@ def scheduler(
 
     \b
     Example:
-      purse server scheduler --host 0.0.0.0 --ca ca.pem --cert scheduler.pem --key scheduler-key.pem
+      purse server scheduler --ca ca.pem --cert server.pem --key server-key.pem
     """
     from app.worker.joining import Channel, schedule
 
@@ -87,9 +87,9 @@ def worker(
 
     \b
     Examples:
-      purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/purse/datasets
-      purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/purse/datasets \\
-        --ca ca.pem --cert worker-1.pem --key worker-1-key.pem --scratch /var/tmp/purse
+      purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/datasets
+      purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/datasets \\
+        --cert worker-1.pem --key worker-1-key.pem --scratch /var/tmp/purse
     """
     from app.worker.joining import Channel, MachineWork, work
 

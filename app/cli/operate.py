@@ -125,8 +125,8 @@ def copy_database(
 
     \b
     Examples:
-      purse server copy-database --to postgresql://purse@db.example/purse --home /srv/purse
-      PURSE_DATABASE_URL=postgresql://purse@db/purse purse server copy-database --home /srv/purse
+      purse server copy-database --to postgresql://purse@db/purse
+      PURSE_DATABASE_URL=postgresql://purse@db/purse purse server copy-database
     """
     from app.cli.state import settings_of_home
     from app.identity.home import open_database
@@ -147,9 +147,8 @@ def copy_database(
     counts = {name: count for name, (count, _) in copied.tables.items()}
     heads = {name: str(head) for name, head in copied.heads.items()}
     table = text.table(("ledger", "head", "in both"), [(name, head, "valid") for name, head in heads.items()])
-    line = (
-        f"Copied {sum(counts.values())} rows and {copied.receipts} receipts, each signed by a key of {settings.home}."
-    )
+    count = f"{sum(counts.values()):,} rows and {copied.receipts:,} receipts"
+    line = f"Copied {count}, each signed by a key of {settings.home}."
     return Output({"ledgers": heads, "receipts": copied.receipts, "rows": counts}, table, [line])
 
 

@@ -10,14 +10,13 @@ from typing import Any
 import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from accounting.privacy import Relation, Unit
+from accounting.privacy import Unit
 from purse import text
 from purse.wire.allotments import Allotment
-from purse.wire.budgets import PrivacyLoss, Promise
+from purse.wire.budgets import BudgetStatus, PrivacyLoss
 from purse.wire.evaluations import ReleasedEvaluation
+from purse.wire.jobs import Quote
 from purse.wire.models import PrivacyStatement
-from purse.wire.neighbors import lines
-from purse.wire.problems import Remaining
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 
@@ -70,19 +69,18 @@ def note(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
-def percent(share: float) -> str:
-    """Return a share of a budget in percent."""
-    return f"{100 * share:.3g} %"
-
-
-def loss(value: Allotment | PrivacyLoss | PrivacyStatement | Promise | Remaining | None) -> str:
+def loss(value: Allotment | PrivacyLoss | PrivacyStatement | None) -> str:
     """Return an (epsilon, delta) as text, "-" for None."""
     return "-" if value is None else text.loss(value.epsilon, value.delta)
 
 
-def neighbors(relation: Relation, epsilon: float, delta: float, explain: bool = False) -> list[tuple[str, str]]:
+def neighbors(stated: BudgetStatus | Quote, explain: bool) -> tuple[str, str]:
     """Return the line that names the neighbor relation, with its meaning if it is to be explained."""
-    return lines(relation, epsilon, delta) if explain else [("neighbors", relation)]
+    if not explain:
+        return "neighbors", stated.neighbors
+    there = stated.elsewhere
+    worth = f" Under {there.neighbors}: epsilon {there.epsilon:.6g} at delta {there.delta:.3g}." if there else ""
+    return "neighbors", f"{stated.neighbors}: {stated.meaning}{worth}"
 
 
 def described(document: BaseModel, *names: str, missing: str = "-") -> str:
@@ -106,7 +104,7 @@ def release_output(released: Released, out: Path | None) -> Output:
     out : file to which the result is also written
     """
     privacy = released.privacy
-    rows = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+    rows = f"{privacy.rows or privacy.persons:,} {(privacy.unit or Unit()).name}s"
     if isinstance(released, ReleasedEvaluation):
         rows += f" of the holdout set, for {released.model}"
     heading = (released.kind, f"{released.job}, {rows}")

@@ -108,7 +108,7 @@ def calibrate(
     \b
     Examples:
       purse calibrate gaussian --epsilon 1 --delta 1e-6 --count 100
-      purse calibrate poisson_gaussian --rate 0.01 --epsilon 1 --delta 1e-6 --count 1000
+      purse calibrate poisson_gaussian --rate 0.01 --epsilon 1 --delta 1e-6
     """
     event: dict[str, Any] = {"name": mechanism} if rate is None else {"name": mechanism, "rate": rate}
     calibration = client.calibrate(event, epsilon=epsilon, delta=delta, count=count, neighbors=neighbors)

@@ -56,7 +56,7 @@ def predict(client: Client, model: str, file: File, spec: OptionalFile = None, o
         return Output({"classes": classes, "predictions": predictions}, content, notes)
     out.write_bytes(content.encode())
     meaning = f" of P({released.classes[1]})" if released.link == "logistic" and released.classes else ""
-    notes.append(f"wrote {out}: {len(predictions)} rows{meaning}")
+    notes.append(f"wrote {out}: {len(predictions):,} rows{meaning}")
     return Output({"written": str(out), "rows": len(predictions)}, notes=notes)
 
 

@@ -4,7 +4,7 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.sources import csv as records
 from app.sources import dates, parquet
 from app.sources.cures import NULLS
 from app.sources.encoding import Fate, NumberEncoder, is_text, texts
 from app.sources.errors import SourceError, Unreadable
-from app.sources.ingest import header
+from app.sources.ingest import Reading, batches, header, is_parquet
 from app.sources.text import Text
 from purse.dates import part
 from purse.wire.columns import NumberColumn
-from purse.wire.files import PLAIN, DatePart, Dialect, Encoding
+from purse.wire.files import PLAIN, Dialect, Encoding
 
 MOST_CATEGORIES: Final = 20
 _MOST_CHARACTERS = 200  # of a category, as in `purse.wire.base.Name`
@@ -159,52 +158,32 @@ def guessed(file: Path) -> Dialect | None:
 
 
 def _read(file: Path) -> tuple[Dialect, list[_Tally]]:
-    """Return the file's dialect and a tally of each column, from all rows."""
+    """Return the file's dialect and a tally of each column, from all rows. A column that no server reads has none."""
     guess = guessed(file) or PLAIN
     for dialect in (guess, guess.model_copy(update={"encoding": "windows-1252"})):
         try:
             tallies = [_Tally(name) for name in header(file, dialect)]
-            for columns in _values(file, dialect, tallies):
-                for tally, values in zip(tallies, columns, strict=True):
-                    tally.add(values)
+            columns = _readable_columns(file, tallies)
+            for batch in batches(file, [*columns.values()], Reading((), dialect)) if columns else ():
+                for position, values in zip(columns, batch.columns, strict=True):
+                    tallies[position].add(values)
             return dialect, tallies
         except Unreadable as error:
             refused = error
     raise refused
 
 
-def _values(file: Path, dialect: Dialect, tallies: Sequence[_Tally]) -> Iterator[list[pa.Array]]:
-    """Yield all columns in blocks of records, in the file's order. A column that no server reads is all null."""
-    with file.open("rb") as source:
-        is_parquet = source.read(len(parquet.MAGIC)) == parquet.MAGIC
-    if not is_parquet:
-        for batch in records.batches(file, [_Named(each.name) for each in tallies], dialect):
-            yield batch.columns
-        return
+def _readable_columns(file: Path, tallies: Sequence[_Tally]) -> dict[int, NumberColumn]:
+    """Return the columns that a server reads, by their positions. Only their names and dates matter."""
+    if not is_parquet(file):
+        return {position: _ANY.model_copy(update={"name": each.name}) for position, each in enumerate(tallies)}
     schema = pq.read_schema(file)
     counted = Counter(schema.names)
-    read = {
-        index: _Named(kind.name, "days" if dates.is_date(kind.type) else None)
-        for index, kind in enumerate(schema)
-        if parquet.is_read(kind.type) and counted[kind.name] == 1
+    return {
+        position: _ANY.model_copy(update={"name": each.name, "date": "days" if dates.is_date(each.type) else None})
+        for position, each in enumerate(schema)
+        if parquet.is_read(each.type) and counted[each.name] == 1
     }
-    for batch in parquet.batches(file, [*read.values()], 2**62) if read else ():
-        columns = dict(zip(read, batch.columns, strict=True))
-        nulls = pa.nulls(len(batch.columns[0]))
-        yield [columns.get(index, nulls) for index in range(len(tallies))]
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A column by its name in the header."""
-
-    name: str
-    date: DatePart | None = None
-
-    @property
-    def of(self) -> str:
-        """Name in the file."""
-        return self.name
 
 
 def _column(tally: _Tally, number_format: int, form: int) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from accounting.records.documents import parse
 from accounting.records.signing import named_key
 from app.cli.ledger import Heads, read_entries, read_head
 from app.cli.options import File, Job, OptionalFile
-from app.cli.output import Output, Refusal, described, percent
+from app.cli.output import Output, Refusal, described
 from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
 from purse.wire.receipts import KeySet
@@ -54,8 +54,8 @@ def verify(
     \b
     Examples:
       purse receipt verify receipts/job_abc/receipt.json
-      purse receipt verify receipt.json --keys keys-of-march.json --model model.json
-      purse receipt verify receipt.json --keys keys.json --ledger census.jsonl --head 41:7630f44b...
+      purse receipt verify receipt.json --keys march.json --model model.json
+      purse receipt verify receipt.json --ledger census.jsonl --head 41:7630f4...
     """
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():
@@ -107,14 +107,14 @@ def facts(receipt: Receipt) -> list[tuple[str, object]]:
     unit = Unit(**stated.get("unit", {}))
     lines: list[tuple[str, object]] = [
         ("receipt", stated["id"]),
-        ("dataset", f"{stated['dataset_name']} ({stated[f'{unit.name}s']} {unit.name}s)"),
+        ("dataset", f"{stated['dataset_name']} ({stated[f'{unit.name}s']:,} {unit.name}s)"),
         ("protected", unit),
         _subject(stated),
         ("privacy", text.loss(stated["epsilon"], stated["delta"])),
         ("neighbors", stated["neighbors"]),
     ]
     if "share" in stated:
-        lines.append(("used", f"{percent(stated['share'])} of the budget when charged"))
+        lines.append(("used", f"{text.percent(stated['share'])} of the budget when charged"))
     if "session" in stated:
         lines += _session_facts(stated)
     else:
@@ -136,7 +136,7 @@ def _subject(stated: Mapping[str, Any]) -> tuple[str, str]:
 
 def _session_facts(stated: Mapping[str, Any]) -> list[tuple[str, object]]:
     """Return the lines about the plan of a session, its end and its charge."""
-    planned = [f"{uses['recorded']} of {uses['count']} {uses['event']['type']}" for uses in stated["plan"]]
+    planned = [f"{uses['recorded']:,} of {uses['count']:,} {uses['event']['type']}" for uses in stated["plan"]]
     return [
         ("state", stated["state"]),
         ("recorded", f"{', '.join(planned)}: {stated['asserted']}"),

@@ -128,7 +128,8 @@ def table1(
     \b
     Examples:
       purse stats table1 census age income --by sex --epsilon 0.5
-      purse stats table1 census age --by sex --by income --where "age >= 65" --epsilon 0.5 --quote
+      purse stats table1 census age --by sex --by income --epsilon 0.5 --quote
+      purse stats table1 census income --by sex --where "age >= 65" --epsilon 0.5
     """
     try:
         conditions = [condition(each) for each in where or ()]
@@ -163,8 +164,8 @@ def profile(
 
     \b
     Examples:
-      purse stats profile census --epsilon 0.1      # charges the budget
-      purse stats profile census                    # shows the latest profile for free
+      purse stats profile census --epsilon 0.1    # charges the budget
+      purse stats profile census                  # shows the latest one for free
       purse submit census --target income --epsilon 0.5 --preparation profile
     """
     if epsilon is not None:

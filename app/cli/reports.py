@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from app.cli.output import percent
 from purse import text
 from purse.wire.files import FileReport
 
@@ -13,7 +12,7 @@ def outcomes(report: FileReport) -> str:
     for column in report.columns:
         counts = {outcome.what: outcome.count for outcome in column.outcomes}
         values = (column.parsed, counts.get("clamped", 0), counts.get("missing", 0))
-        shares = (percent(column.unparsed), percent(column.max_unparsed))
+        shares = (text.percent(column.unparsed), text.percent(column.max_unparsed))
         rows.append((column.name, *values, *shares, "refused" if column.is_refused else "accepted"))
     return text.table(("column", "parsed", "clamped", "missing", "unparsed", "allowed", "result"), rows)
 
@@ -24,5 +23,5 @@ def cures(report: FileReport) -> Iterator[str]:
     for column in report.columns:
         for outcome in column.outcomes:
             if outcome.cure is not None:
-                kind = f"{outcome.count} {outcome.what.replace('_', ' ')}, first on line {outcome.line}"
+                kind = f"{outcome.count:,} {outcome.what.replace('_', ' ')}, first on line {outcome.line:,}"
                 yield f"{column.name}: {kind}. {outcome.cure}"

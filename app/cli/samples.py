@@ -33,8 +33,8 @@ def attach(
 
     \b
     Examples:
-      purse dataset sample set census census-2019.csv --published "National census 2019, public file"
-      purse dataset sample set stays 2019.xlsx --sheet all --published "Statistics office"
+      purse dataset sample set census 2019.csv --published "Census office, 2019"
+      purse dataset sample set stays stays.xlsx --sheet all --published "Ministry"
     """
     declared = None if spec is None else read_spec(spec)[0]
     sample = client.datasets.attach_sample(dataset, file, published=published, spec=declared, sheet=sheet)

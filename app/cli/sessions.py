@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.options import Dataset, Key, OldestFirst, OptionalFile
-from app.cli.output import Output, Refusal, percent, read_json
+from app.cli.output import Output, Refusal, read_json
 from app.cli.outside import Count, Mechanism
 from app.cli.receipts import saved
 from purse import Client, text
@@ -43,8 +43,8 @@ def open_session(
 
     \b
     Examples:
-      purse sessions open census --epsilon 1 --count 500 --rate 0.02 --title "small network"
-      purse sessions open census --gaussian 4 --count 100
+      purse sessions open census --epsilon 1 --count 500 --rate 0.02
+      purse sessions open census --gaussian 4 --count 100 --title "small network"
       purse sessions open census --events plan.json --lifetime 7200
     """
     stated = (epsilon, mechanism.gaussian, mechanism.laplace, mechanism.pure, events)
@@ -157,11 +157,11 @@ def session_output(session: Session) -> Output:
 
 
 def _recorded(session: Session) -> str:
-    return f"{sum(part.recorded for part in session.plan)} of {sum(part.count for part in session.plan)}"
+    return f"{sum(part.recorded for part in session.plan):,} of {sum(part.count for part in session.plan):,}"
 
 
 def _charge(charge: SessionCharge) -> str:
-    share = "" if charge.share is None else f", {percent(charge.share)} of the budget"
+    share = "" if charge.share is None else f", {text.percent(charge.share)} of the budget"
     return text.loss(charge.epsilon, charge.delta) + share
 
 

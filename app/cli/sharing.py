@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options import Dataset
-from app.cli.output import Output, loss, percent
+from app.cli.output import Output, loss
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire.allotments import Allotment
@@ -106,7 +106,9 @@ def revoke_allotment(client: Client, dataset: Dataset, analyst: Analyst) -> Outp
 
 def allotment_table(allotments: Sequence[Allotment]) -> str:
     """Return a table of allotments and how much of each is used."""
-    rows = [(each.analyst, each.mode, percent(each.share), loss(each), percent(each.used)) for each in allotments]
+    rows = [
+        (each.analyst, each.mode, text.percent(each.share), loss(each), text.percent(each.used)) for each in allotments
+    ]
     return text.table(("analyst", "mode", "of the budget", "guarantees", "used"), rows)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from app.cli.output import Refusal, read_json
+from purse.client.calls import with_column_name
 from purse.errors import fault
 from purse.unknown_fields import shown
 from purse.wire.datasets import DatasetSpec
@@ -26,25 +27,15 @@ def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
     try:
         spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **fields})
     except ValidationError as error:
-        faults = "; ".join(f"{_field(e['loc'], fields)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
+        columns = fields.get("columns")
+        faults = "; ".join(f"{_field(e['loc'], columns)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
         raise Refusal(f"{path} is not a complete declaration. Correct these fields: {faults}") from None
     if spec.data == "elsewhere":
         raise Refusal(f'{path} declares a dataset without a file ("data": "elsewhere"), and this command reads a file.')
     return spec, "budget" in fields
 
 
-def _field(location: tuple[int | str, ...], fields: dict[str, object]) -> str:
+def _field(location: tuple[int | str, ...], columns: object) -> str:
     """Return the name of a field. A field of a column begins with the column's name."""
-    path = [str(part) for part in location if not _ALTERNATIVE.match(str(part))]
-    columns = fields.get("columns")
-    if (
-        location[:1] == ("columns",)
-        and len(location) > 2
-        and isinstance(columns, list)
-        and isinstance(location[1], int)
-    ):
-        column = columns[location[1]]
-        name = column.get("name") if isinstance(column, dict) else None
-        if isinstance(name, str):
-            return ".".join((repr(name), *map(shown, path[3:])))  # path[2] is the column's type
-    return ".".join(map(shown, path))
+    path = (str(part) for part in location)
+    return with_column_name(".".join(shown(part) for part in path if not _ALTERNATIVE.match(part)), columns)

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from app.cli.options import DEFAULT_URL, Home, OldestFirst, Url
-from app.cli.output import Output, Refusal, described, note
+from app.cli.output import Output, described, note
 from app.cli.running import connect
-from app.http.errors import ApiError
 from purse import Client, text
 from purse.wire import tokens as wire
 from purse.wire.tokens import NewToken, Role, TokenRequest
@@ -133,7 +132,4 @@ def _create_in_home(
     request = TokenRequest(name=name, role=role, scopes=scopes, lifetime=lifetime)
     settings = settings_of_home(home)
     with closing(open_database(settings)) as database:
-        try:
-            return service.create(database, request, settings.max_token_lifetime)
-        except ApiError as error:
-            raise Refusal(f"{error.code}: {error.detail}") from None
+        return service.create(database, request, settings.max_token_lifetime)

@@ -12,8 +12,9 @@ from pydantic import BaseModel, RootModel
 from app.http.codes import CODES
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.violations import plain_message
+from purse.wire.budgets import PrivacyLoss
 from purse.wire.files import FileReport
-from purse.wire.problems import ProblemDetails, Remaining, Violation
+from purse.wire.problems import ProblemDetails, Violation
 
 MEDIA_TYPE = "application/problem+json"
 _RETRYABLE_STATUSES = (429, 503)
@@ -40,7 +41,7 @@ class ApiError(Exception):
         detail: str | None = None,
         *,
         violations: Sequence[Violation] | None = None,
-        remaining: Remaining | None = None,
+        remaining: PrivacyLoss | None = None,
         report: FileReport | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:

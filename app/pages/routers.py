@@ -3,7 +3,6 @@
 from app.pages import (
     audit,
     budget_sessions,
-    declare,
     jobs,
     manage,
     people,
@@ -24,7 +23,7 @@ PAGES = (
     budget_sessions.router,
     predictions.router,
     upload.router,
-    declare.router,
+    upload.elsewhere,
     people.router,
     manage.router,
     manage.twins,

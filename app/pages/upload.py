@@ -1,4 +1,6 @@
-"""The upload of a dataset: an editor for its declaration, made from the API's schema, and the file beside it.
+"""The registration of a dataset: an editor for its declaration, made from the API's schema, and the file beside it.
+
+A dataset whose records are elsewhere has a shorter form without a file.
 
 The response to an upload reports how the file's values were read. It is shown once, to the uploader only.
 """
@@ -23,7 +25,7 @@ from purse.wire.files import PLAIN, Dialect, FileReport
 _SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
 _DECISIONS = ("name", "unit", "budget", "dialect", "holdout")  # fields with controls of their own on the page
 _COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
-EXAMPLES = {
+_EXAMPLES = {
     "name": "such as Hospital stays 2025",
     "unit.column": "none: one row is protected",
     "unit.max_rows": "such as 10",
@@ -41,10 +43,18 @@ _HINTS = {
     "unit.persons": "Public number of persons, including persons without a row. A file with more persons is refused. "
     "If left empty, the number in the file is used and becomes public.",
 }
+_ELSEWHERE_FIELDS = ("name", "rows", "unit", "budget", "neighbors", "family", "sessions")
+_ELSEWHERE_UNIT = ("unit.max_rows", "unit.persons")
+_ELSEWHERE_HINTS = {
+    "rows": "Public number of rows.",
+    "unit.max_rows": "Largest number of a person's rows that one answer may use.",
+    "unit.persons": "Public number of persons, including persons without a row.",
+}
 _MAX_COLUMNS = 300  # of the editor; a pasted declaration may have as many as the API accepts
 
 
 router = page_router("/upload", STEWARDS_ONLY)
+elsewhere = page_router("/declare", STEWARDS_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,7 @@ class Editor:
         meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
         options = {"targets": [name for name in _column_names(values) if name]}
         fields = forms.fields("DatasetSpec", values, options, ("columns", "data", "rows"))
-        return cls(with_defaults(fields, EXAMPLES, _HINTS), columns, meanings)
+        return cls(with_defaults(fields, _EXAMPLES, _HINTS), columns, meanings)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -170,6 +180,39 @@ async def upload(visit: Visiting) -> Response:
     registered = (await visit.api.forward("POST", "/v1/datasets")).json()
     report = FileReport.model_validate_json(json.dumps(registered["report"]))
     return await visit.page("uploaded.html", 201, dataset=registered, report=report)
+
+
+@elsewhere.get("")
+async def undeclared(visit: Visiting) -> Response:
+    """Return an empty form for a dataset whose records are elsewhere."""
+    return await _declaration(visit, {})
+
+
+@elsewhere.post("")
+async def declare(visit: Visiting) -> Response:
+    """Register the dataset, and show its page."""
+    values = await visit.form()
+    spec = {"data": "elsewhere"} | document(_elsewhere_fields(visit, values))
+    try:
+        answer = await visit.api.send("POST", "/v1/datasets", files={"spec": (None, json.dumps(spec))})
+    except ApiError as error:
+        return await _declaration(visit, values, error)
+    return visit.go(f"/datasets/{answer.json()['id']}")
+
+
+async def _declaration(visit: Visit, values: dict[str, str], error: ApiError | None = None) -> Response:
+    fields = {field.name: field for field in _elsewhere_fields(visit, values)}
+    budget = {part.label: part for part in fields["budget"].parts}
+    return await visit.page("declare.html", error=error, fields=fields, budget=budget)
+
+
+def _elsewhere_fields(visit: Visit, values: dict[str, str]) -> list[Field]:
+    """Return the fields of a declaration that are not about a file, in their order on the page."""
+    described = with_defaults(visit.forms.fields("DatasetSpec", values, {}), _EXAMPLES, _ELSEWHERE_HINTS)
+    fields = {field.name: field for field in described}
+    parts = tuple(part for part in fields["unit"].parts if part.name in _ELSEWHERE_UNIT)
+    fields["unit"] = replace(fields["unit"], parts=tuple(replace(part, required=False) for part in parts))
+    return [fields[name] for name in _ELSEWHERE_FIELDS]
 
 
 async def _written(

@@ -29,7 +29,6 @@ from purse.wire.budgets import PrivacyLoss
 from purse.wire.columns import CategoryColumn
 from purse.wire.jobs import ExpectedRun, Prepared, QueryPrice, UsedProfile
 from purse.wire.neighbors import between
-from purse.wire.problems import Remaining
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
 from solvers.inference import RegressionTableRun
@@ -157,8 +156,8 @@ class Priced:
             slope_limit=problem.slope_limit,
             fits=charged is not None,
             share=self._share(standing, charged),
-            remaining=_remaining(standing),
-            remaining_after=None if charged is None else _remaining(charged),
+            remaining=remaining(standing),
+            remaining_after=None if charged is None else remaining(charged),
             warnings=list(self.warnings),
         )
 
@@ -227,13 +226,9 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
     )
 
 
-def remaining(standing: Standing) -> Remaining:
-    """Return the largest further job that the ledger admits, for an error."""
-    return Remaining(epsilon=standing.remaining_epsilon(), delta=standing.state.filter.privacy.delta)
-
-
-def _remaining(standing: Standing) -> PrivacyLoss:
-    return PrivacyLoss(**remaining(standing).model_dump())
+def remaining(standing: Standing) -> PrivacyLoss:
+    """Return the largest further job that the ledger admits."""
+    return PrivacyLoss(epsilon=standing.remaining_epsilon(), delta=standing.state.filter.privacy.delta)
 
 
 def _preparation_statement(planned: solvers.PlannedRun) -> str:

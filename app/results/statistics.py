@@ -40,6 +40,7 @@ from purse.wire.statistics import (
     Result,
 )
 from solvers import count_bounds
+from solvers.packing import unpacked
 from solvers.preparation.moments import columns_of
 from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles, Table1
 
@@ -159,11 +160,8 @@ def _quantiles(
 def _covariance(spec: JobSpec, table: StatisticDesign, answers: Answers, rows: Rows) -> CovarianceResult:
     """Return the mean of the products, corrected for the noise of the center, whose variance is on the diagonal."""
     p = len(table.features)
-    center, upper = answers[:p], np.triu_indices(p)
-    of_center = _mean_std(spec, rows)
-    spread = np.zeros((p, p))
-    spread[upper] = answers[p : p + len(upper[0])] / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-    spread = spread + np.triu(spread, 1).T
+    center, of_center = answers[:p], _mean_std(spec, rows)
+    spread = unpacked(answers[p : p + p * (p + 1) // 2], p)
     wide = _covariance_stds(spec, center, spread, rows)
     spread -= of_center**2 * np.eye(p)
     numbers = [column for column in table.features if isinstance(column, NumberColumn)]

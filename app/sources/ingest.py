@@ -172,12 +172,12 @@ def encoded(file: Path, reading: Reading, people: People | None = None) -> Itera
 
 def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
     """Return the names of all columns; no row is read. Raises `Unreadable` as `store` does."""
-    return parquet.names(file) if _is_parquet(file) else csv.names(file, dialect)
+    return parquet.names(file) if is_parquet(file) else csv.names(file, dialect)
 
 
 def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[Batch]:
     """Return the values of these columns of all records, in order, block by block. Raise as `store`."""
-    if _is_parquet(file):
+    if is_parquet(file):
         return parquet.batches(file, columns, reading.most_rows)
     return csv.batches(file, columns, reading.dialect, reading.most_bytes)
 
@@ -192,7 +192,7 @@ def count(file: Path, reading: Reading, unit: PersonUnit | None = None) -> int:
     return unit.persons or people.count
 
 
-def _is_parquet(file: Path) -> bool:
+def is_parquet(file: Path) -> bool:
     """Return whether a file is Parquet. Raise `Unreadable` if it is empty or a zip archive."""
     with file.open("rb") as opened:
         magic = opened.read(len(parquet.MAGIC))

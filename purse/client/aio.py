@@ -9,13 +9,13 @@ async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, final
 
 import httpx
 
-from purse.client.calls import Call, act, api_path, delete, get, ignore, post
+from purse.client.calls import Call, act, api_path, dataset_path, delete, get, ignore, post
 from purse.client.datasets import AsyncDatasets
 from purse.client.jobs import AsyncJobs
 from purse.client.requests import (
@@ -27,7 +27,7 @@ from purse.client.requests import (
     privacy_of,
     without_none,
 )
-from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
+from purse.client.sending import TIMEOUT, CallGroup, Driver, Sender, Waiting
 from purse.client.sessions import AsyncSessions
 from purse.client.statistics import AsyncStatistics
 from purse.errors import ProblemError
@@ -112,7 +112,7 @@ class AsyncClient:
         if dataset is None:
             request = {"privacy": privacy_of(privacy), **options}
         else:
-            request = job_request(await self._sender.identify(dataset), target, privacy, options)
+            request = job_request(dataset, target, privacy, options)
         return await self._sender.send(post(api_path("quotes"), request, Quote, repeatable=True))
 
     @completed
@@ -136,7 +136,7 @@ class AsyncClient:
         options : other fields of the job, as for `quote`. Also `source`, `signal`, `runs`, `twin` and `wanted`
         """
         privacy = without_none(epsilons=None if epsilons is None else list(epsilons), delta=delta)
-        request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        request = job_request(dataset, target, privacy, options)
         try:
             return await self._forecast(request)
         except ProblemError as error:
@@ -168,12 +168,12 @@ class AsyncClient:
         self, dataset: Dataset | str, *, analyst: str | None = None, kind: str | None = None, order: Order = "asc"
     ) -> list[LedgerEntry]:
         """Return the entries of a dataset's ledger in order: all, or those of one analyst or kind."""
-        path = await self._sender.dataset_path(dataset, "ledger")
+        path = dataset_path(dataset, "ledger")
         return await self._sender.all(path, Page[LedgerEntry], analyst=analyst, kind=kind, order=order)
 
     async def ledger_head(self, dataset: Dataset | str) -> LedgerHead:
         """Return the signed head of the ledger. Keep it: a later ledger that lacks it was cut or rewritten."""
-        return await self._sender.send(get(await self._sender.dataset_path(dataset, "ledger", "head"), LedgerHead))
+        return await self._sender.send(get(dataset_path(dataset, "ledger", "head"), LedgerHead))
 
     async def keys(self) -> KeySet:
         """Return the server's public keys. Save them: offline verification trusts no other keys."""
@@ -201,11 +201,8 @@ class AsyncClient:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncTokens:
+class AsyncTokens(CallGroup):
     """Bearer tokens, for stewards."""
-
-    _sender: Sender
 
     async def create(
         self, name: str, role: Role, *, scopes: Sequence[Scope] | None = None, lifetime: int | None = None
@@ -237,11 +234,8 @@ class AsyncTokens:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncWebhooks:
+class AsyncWebhooks(CallGroup):
     """Addresses that receive a message when a job finishes; `purse.webhooks.verify` checks the messages."""
-
-    _sender: Sender
 
     async def create(self, url: str) -> Webhook:
         """Register an address that receives a message about each of your jobs that finishes."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,29 +14,21 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from purse.errors import ProblemError
 from purse.frames import DataFrame
-from purse.wire.datasets import Dataset, DatasetSpec, Registered
+from purse.wire.datasets import Dataset, DatasetSpec
 from purse.wire.files import PLAIN, Dialect
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 Spec = DatasetSpec | Mapping[str, Any]
 Source = str | Path | BinaryIO | DataFrame
+Part = tuple[str | None, BinaryIO | str, str | None]
+"""A part of a multipart body: the name of a file, the content, and its media type."""
 
 MEDIA_TYPES: Final = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 PAGE_SIZE: Final = 100
-_COLUMN: Final = re.compile(r"^spec\.columns\.([0-9]+)(?:\.(?:number|category)\b)?")
+_COLUMN: Final = re.compile(r"^(?:spec\.)?columns\.([0-9]+)(?:\.(?:number|category)\b)?")
 _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
 _JSON_HEADERS: Final = {"Content-Type": "application/json"}
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A streamed multipart body: the declaration, then the file, the id of a completed upload, or nothing."""
-
-    spec: str
-    file: BinaryIO | str | None
-    name: str | None = None
-    media_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +38,7 @@ class Call(Generic[T]):
     Parameters
     ----------
     repeatable : whether sending the request twice has the same effect as sending it once
+    files : parts of a multipart body by name, in place of `body`; they are streamed in this order
     timeout : seconds without data after which the request fails, if it may take longer than others
     """
 
@@ -55,21 +49,33 @@ class Call(Generic[T]):
     params: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
-    upload: Upload | None = None
+    files: Mapping[str, Part] | None = None
     timeout: float | None = None
 
 
 def api_path(*parts: str) -> str:
-    """Return a path of version 1 of the API; slashes in a part are escaped.
+    """Return a path of version 1 of the API.
 
     Raises
     ------
     ValueError
-        for the parts `.` and `..`, which a client or a proxy would resolve to another path.
+        for the parts `.` and `..`, and for a part with a slash, which a client, a proxy or the server would resolve to
+        another path.
     """
-    if any(part in (".", "..") for part in parts):
-        raise ValueError("`.` and `..` cannot be used as names in a path, because they lead to another one. Use the id")
+    for part in parts:
+        if part in (".", "..") or "/" in part:
+            raise ValueError(f"{part!r} cannot be used as a name in a path, because it leads elsewhere. Use the id")
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+
+
+def dataset_path(dataset: Dataset | str, *parts: str) -> str:
+    """Return a path below a dataset: an object, an id or a name."""
+    return api_path("datasets", reference(dataset), *parts)
+
+
+def reference(dataset: Dataset | str) -> str:
+    """Return the id or the name by which a request states a dataset."""
+    return dataset if isinstance(dataset, str) else dataset.id
 
 
 def get(path: str, answer: type[M]) -> Call[M]:
@@ -77,22 +83,20 @@ def get(path: str, answer: type[M]) -> Call[M]:
     return Call("GET", path, reader(answer), repeatable=True)
 
 
-def get_page(path: str, answer: type[M], cursor: str | None, filters: Mapping[str, str | None]) -> Call[M]:
-    """Return the call that reads one page of a list, with its order and filters."""
-    query = {"limit": str(PAGE_SIZE), "cursor": cursor, **filters}
-    params = {name: value for name, value in query.items() if value is not None}
-    return Call("GET", path, reader(answer), params=params, repeatable=True)
-
-
 def replace(method: str, path: str, body: object, answer: type[M]) -> Call[M]:
     """Return the call that sets a document (PUT) or some of its fields (PATCH)."""
     return Call(method, path, reader(answer), body=_json(body).encode(), headers=_JSON_HEADERS, repeatable=True)
 
 
-def post(path: str, body: object, answer: type[M], key: str | None = None, repeatable: bool = False) -> Call[M]:
-    """Return the call that sends a document; an idempotency key makes it repeatable."""
-    headers = _JSON_HEADERS | ({"Idempotency-Key": key} if key else {})
-    return Call("POST", path, reader(answer), _json(body).encode(), headers=headers, repeatable=repeatable or bool(key))
+def post(path: str, body: object, answer: type[M], *, repeatable: bool = False) -> Call[M]:
+    """Return the call that sends a document."""
+    return Call("POST", path, reader(answer), _json(body).encode(), headers=_JSON_HEADERS, repeatable=repeatable)
+
+
+def post_once(path: str, body: object, answer: type[M], key: str | None = None) -> Call[M]:
+    """Return the call that sends a document with an idempotency key, which makes it repeatable; a new key if None."""
+    headers = _JSON_HEADERS | {"Idempotency-Key": key or secrets.token_hex(16)}
+    return Call("POST", path, reader(answer), _json(body).encode(), headers=headers, repeatable=True)
 
 
 def act(method: str, path: str, answer: type[M]) -> Call[M]:
@@ -109,23 +113,16 @@ def ignore(_body: bytes) -> None:
     """Read nothing from a response."""
 
 
-def register(upload: str, spec: Spec) -> Call[Registered]:
-    """Return the call that registers a completed upload as a dataset."""
-    return Call("POST", api_path("datasets"), reader(Registered), upload=Upload(_json(spec), upload))
+def register(spec: Spec, answer: type[M], **values: Part) -> Call[M]:
+    """Return the call that registers a dataset with a `file`, with the id of a complete `upload`, or without values."""
+    return Call("POST", api_path("datasets"), reader(answer), files={"spec": (None, _json(spec), None), **values})
 
 
-def declare(spec: Spec) -> Call[Dataset]:
-    """Return the call that registers a dataset whose records are elsewhere."""
-    document = spec if isinstance(spec, DatasetSpec) else {"data": "elsewhere", **spec}
-    return Call("POST", api_path("datasets"), reader(Dataset), upload=Upload(_json(document), None))
-
-
-def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:
-    """Return the call that registers a file as a dataset."""
+def file_part(file: BinaryIO) -> Part:
+    """Return an open file as a part of a multipart body."""
     path = getattr(file, "name", None)
     name = Path(path).name if isinstance(path, str) else "data.csv"
-    media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
-    return Call("POST", api_path("datasets"), reader(Registered), upload=Upload(_json(spec), file, name, media_type))
+    return name, file, MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
 
 
 @contextmanager
@@ -138,27 +135,20 @@ def naming_columns(spec: Spec) -> Iterator[None]:
         yield
     except ProblemError as error:
         columns = spec.columns if isinstance(spec, DatasetSpec) else spec.get("columns")
-        declared = _ANYTHING.dump_python(columns, mode="json") if isinstance(columns, list) else []
-
-        def name(match: re.Match[str]) -> str:
-            position = int(match[1])
-            column = declared[position] if position < len(declared) else None
-            column_name = column.get("name") if isinstance(column, dict) else None
-            return f"{column_name!r}" if isinstance(column_name, str) else match[0]
-
-        violations = [v.model_copy(update={"where": _COLUMN.sub(name, v.where)}) for v in error.violations]
-        named = ProblemError(
-            error.code,
-            error.status,
-            error.detail,
-            remaining=error.remaining,
-            violations=violations,
-            report=error.report,
-            retry_after=error.retry_after,
+        error.violations = tuple(
+            each.model_copy(update={"where": with_column_name(each.where, columns)}) for each in error.violations
         )
-        for note in getattr(error, "__notes__", ()):
-            named.add_note(note)
-        raise named from None
+        raise
+
+
+def with_column_name(field: str, columns: object) -> str:
+    """Return the path of a field of a declaration, with a column's name in place of its position and type."""
+    position = _COLUMN.match(field)
+    if position is None or not isinstance(columns, list) or int(position[1]) >= len(columns):
+        return field
+    column = columns[int(position[1])]
+    name = column.get("name") if isinstance(column, Mapping) else getattr(column, "name", None)
+    return f"{name!r}{field[position.end() :]}" if isinstance(name, str) else field
 
 
 def dialect_of(spec: Spec) -> Dialect:

@@ -10,10 +10,9 @@ Every method has the name, parameters and guarantees of its counterpart in `purs
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, final
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, final
 
 import httpx
 
@@ -34,11 +33,11 @@ T = TypeVar("T")
 A_co = TypeVar("A_co", covariant=True)
 
 
-class _Face(Protocol[A_co]):
+class _Face(Generic[A_co]):
     """A blocking object that holds its asynchronous counterpart."""
 
-    @property
-    def _awaited(self) -> A_co: ...
+    def __init__(self, awaited: A_co) -> None:
+        self._awaited = awaited
 
 
 def _blocking(
@@ -71,11 +70,8 @@ def _handle(
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class JobHandle:
+class JobHandle(_Face[AsyncJobHandle]):
     """One job; `job` is its state as of the server's last response."""
-
-    _awaited: AsyncJobHandle
 
     def __repr__(self) -> str:
         return repr(self._awaited)
@@ -116,14 +112,11 @@ class JobHandle:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class SessionHandle:
+class SessionHandle(_Face[AsyncSessionHandle]):
     """One session; `session` is its state as of the server's last response. A context manager that closes it.
 
     After an exception inside the block the session stays open, because the exception may depend on the data.
     """
-
-    _awaited: AsyncSessionHandle
 
     def __repr__(self) -> str:
         return repr(self._awaited)
@@ -168,11 +161,8 @@ class SessionHandle:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Datasets:
+class Datasets(_Face[AsyncDatasets]):
     """Datasets and their budgets."""
-
-    _awaited: AsyncDatasets
 
     upload = _run(AsyncDatasets.upload)
     declare = _run(AsyncDatasets.declare)
@@ -195,11 +185,8 @@ class Datasets:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(_Face[AsyncJobs]):
     """Jobs of a server."""
-
-    _awaited: AsyncJobs
 
     submit = _handle(AsyncJobs.submit, JobHandle)
     tune = _handle(AsyncJobs.tune, JobHandle)
@@ -214,11 +201,8 @@ class Jobs:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(_Face[AsyncSessions]):
     """Sessions of a server."""
-
-    _awaited: AsyncSessions
 
     open = _handle(AsyncSessions.open, SessionHandle)
     get = _handle(AsyncSessions.get, SessionHandle)
@@ -226,21 +210,15 @@ class Sessions:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(_Face[AsyncStatistics]):
     """Statistics of a server's datasets."""
-
-    _awaited: AsyncStatistics
 
     table1 = _handle(AsyncStatistics.table1, JobHandle)
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(_Face[AsyncTokens]):
     """Bearer tokens, for stewards."""
-
-    _awaited: AsyncTokens
 
     create = _run(AsyncTokens.create)
     rotate = _run(AsyncTokens.rotate)
@@ -249,11 +227,8 @@ class Tokens:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Webhooks:
+class Webhooks(_Face[AsyncWebhooks]):
     """Addresses that receive a message when a job finishes."""
-
-    _awaited: AsyncWebhooks
 
     create = _run(AsyncWebhooks.create)
     list = _run(AsyncWebhooks.list)
@@ -262,7 +237,7 @@ class Webhooks:
 
 
 @final
-class Client:
+class Client(_Face[AsyncClient]):
     """A client of one server with one token; a context manager. Several threads may share it.
 
     Parameters
@@ -282,7 +257,7 @@ class Client:
         timeout: float = TIMEOUT,
     ) -> None:
         http = httpx.Client(transport=transport, **http_settings(url, token, timeout))
-        self._awaited = AsyncClient(str(http.base_url), driver=Blocking(http))
+        super().__init__(AsyncClient(str(http.base_url), driver=Blocking(http)))
         self.datasets = Datasets(self._awaited.datasets)
         self.jobs = Jobs(self._awaited.jobs)
         self.sessions = Sessions(self._awaited.sessions)

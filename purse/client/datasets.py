@@ -1,28 +1,24 @@
 """Datasets from asyncio: registering them, their budgets, samples and twins, grants and allotments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Unpack, final
 
 from purse.client import calls, parts
-from purse.client.calls import Call, Source, Spec, act, api_path, delete, get, post, reader
+from purse.client.calls import Call, Source, Spec, act, api_path, dataset_path, delete, get, post, reader
 from purse.client.requests import AllotmentOptions, completed, without_none
-from purse.client.sending import Sender
+from purse.client.sending import CallGroup
 from purse.results import BudgetReport, Twin
 from purse.wire.allotments import Allotment
 from purse.wire.base import Order, Page
-from purse.wire.datasets import Dataset, DatasetState, Registered, SessionPolicy
+from purse.wire.datasets import Dataset, DatasetSpec, DatasetState, Registered, SessionPolicy
 from purse.wire.grants import Grant
 from purse.wire.outside import ExternalCharged
 from purse.wire.twins import AttachedSample, PublicSample, TwinSource
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncDatasets:
+class AsyncDatasets(CallGroup):
     """Datasets and their budgets."""
-
-    _sender: Sender
 
     async def upload(
         self, file: Source, *, spec: Spec, resume: str | None = None, sheet: str | None = None
@@ -41,13 +37,13 @@ class AsyncDatasets:
         with parts.opened(file, calls.dialect_of(spec), sheet) as source, calls.naming_columns(spec):
             size = parts.length(source)
             if resume is None and (size is None or size <= parts.PART_BYTES):
-                return await self._sender.send(calls.upload(source, spec))
+                return await self._sender.send(calls.register(spec, Registered, file=calls.file_part(source)))
             if size is None:
                 raise ValueError("resume needs a file that can be read from any position. Pass its path")
             upload = resume or await parts.begin(self._sender, size)
             try:
                 await parts.fill(self._sender, upload, source, size)
-                return await self._sender.send(calls.register(upload, spec))
+                return await self._sender.send(calls.register(spec, Registered, upload=(None, upload, None)))
             except BaseException as error:
                 error.add_note(f"The server keeps the received part of the file: call upload with resume={upload!r}.")
                 raise
@@ -59,8 +55,9 @@ class AsyncDatasets:
         ----------
         spec : a declaration with `name`, `budget`, and the public `rows`, or `unit` with `max_rows` and `persons`
         """
+        document = spec if isinstance(spec, DatasetSpec) else {"data": "elsewhere", **spec}
         with calls.naming_columns(spec):
-            return await self._sender.send(calls.declare(spec))
+            return await self._sender.send(calls.register(document, Dataset))
 
     async def list(
         self,
@@ -82,11 +79,11 @@ class AsyncDatasets:
 
     async def get(self, dataset: Dataset | str) -> Dataset:
         """Return a dataset's public metadata."""
-        return await self._sender.send(get(await self._sender.dataset_path(dataset), Dataset))
+        return await self._sender.send(get(dataset_path(dataset), Dataset))
 
     async def budget(self, dataset: Dataset | str) -> BudgetReport:
         """Return what is spent and what remains."""
-        return await self._sender.send(get(await self._sender.dataset_path(dataset, "budget"), BudgetReport))
+        return await self._sender.send(get(dataset_path(dataset, "budget"), BudgetReport))
 
     async def twin(
         self, dataset: Dataset | str, *, rows: int = 1000, number: int = 0, source: TwinSource | None = None
@@ -102,7 +99,7 @@ class AsyncDatasets:
             profile, "declaration" from the declaration. By default the first of these that exists
         """
         params = without_none(rows=str(rows), number=str(number), source=source)
-        path = await self._sender.dataset_path(dataset, "twin")
+        path = dataset_path(dataset, "twin")
         return await self._sender.send(Call("GET", path, Twin, params=params, repeatable=True))
 
     async def attach_sample(
@@ -127,7 +124,7 @@ class AsyncDatasets:
         return await self._sender.send(
             Call(
                 "PUT",
-                await self._sender.dataset_path(dataset, "sample"),
+                dataset_path(dataset, "sample"),
                 reader(AttachedSample),
                 body,
                 params={"published": published},
@@ -138,24 +135,24 @@ class AsyncDatasets:
 
     async def sample(self, dataset: Dataset | str) -> PublicSample:
         """Return the facts of the attached public sample; `twin` returns its rows."""
-        return await self._sender.send(get(await self._sender.dataset_path(dataset, "sample"), PublicSample))
+        return await self._sender.send(get(dataset_path(dataset, "sample"), PublicSample))
 
     async def delete_sample(self, dataset: Dataset | str) -> None:
         """Delete the attached public sample."""
-        await self._sender.send(delete(await self._sender.dataset_path(dataset, "sample")))
+        await self._sender.send(delete(dataset_path(dataset, "sample")))
 
     async def grant(self, dataset: Dataset | str, analyst: str) -> Grant:
         """Let the analyst with this name or id see the dataset and spend its budget."""
-        return await self._sender.send(act("PUT", await self._sender.dataset_path(dataset, "grants", analyst), Grant))
+        return await self._sender.send(act("PUT", dataset_path(dataset, "grants", analyst), Grant))
 
     async def grants(self, dataset: Dataset | str, *, order: Order = "desc") -> Sequence[Grant]:
         """Return the grants of a dataset, the newest first."""
-        path = await self._sender.dataset_path(dataset, "grants")
+        path = dataset_path(dataset, "grants")
         return await self._sender.all(path, Page[Grant], order=order)
 
     async def revoke(self, dataset: Dataset | str, analyst: str) -> None:
         """Hide the dataset from the analyst, whose own jobs and their releases stay visible."""
-        await self._sender.send(delete(await self._sender.dataset_path(dataset, "grants", analyst)))
+        await self._sender.send(delete(dataset_path(dataset, "grants", analyst)))
 
     @completed
     async def allot(self, dataset: Dataset | str, analyst: str, /, **options: Unpack[AllotmentOptions]) -> Allotment:
@@ -165,17 +162,17 @@ class AsyncDatasets:
         ----------
         options : `share`, or `epsilon` with or without `delta`; and `mode`, "shared" or "reserved"
         """
-        path = await self._sender.dataset_path(dataset, "allotments", analyst)
+        path = dataset_path(dataset, "allotments", analyst)
         return await self._sender.send(calls.replace("PUT", path, options, Allotment))
 
     async def allotments(self, dataset: Dataset | str, *, order: Order = "desc") -> Sequence[Allotment]:
         """Return what each analyst may spend of the budget, the newest first."""
-        path = await self._sender.dataset_path(dataset, "allotments")
+        path = dataset_path(dataset, "allotments")
         return await self._sender.all(path, Page[Allotment], order=order)
 
     async def deallot(self, dataset: Dataset | str, analyst: str) -> None:
         """Remove the analyst's limit; the analyst then spends from the unreserved part of the budget."""
-        await self._sender.send(delete(await self._sender.dataset_path(dataset, "allotments", analyst)))
+        await self._sender.send(delete(dataset_path(dataset, "allotments", analyst)))
 
     async def charge(
         self, dataset: Dataset | str, *, label: str, event: object, exceeds: bool = False
@@ -189,7 +186,7 @@ class AsyncDatasets:
         exceeds : if true, record the charge also if it exceeds the budget. The ledger is then frozen
         """
         body = {"label": label, "event": event, "exceeds": exceeds}
-        path = await self._sender.dataset_path(dataset, "charges")
+        path = dataset_path(dataset, "charges")
         return await self._sender.send(post(path, body, ExternalCharged, repeatable=True))
 
     async def amend(
@@ -210,9 +207,9 @@ class AsyncDatasets:
         sessions : "refund", "no_refund" or "refused", whether sessions are accepted and refunded
         """
         changes = without_none(name=name, budget=budget, frozen=frozen, sessions=sessions)
-        path = await self._sender.dataset_path(dataset)
+        path = dataset_path(dataset)
         return await self._sender.send(calls.replace("PATCH", path, changes, Dataset))
 
     async def erase(self, dataset: Dataset | str) -> Dataset:
         """End the dataset's jobs and delete its values. The response's `data` states whether the ledger was kept."""
-        return await self._sender.send(act("DELETE", await self._sender.dataset_path(dataset), Dataset))
+        return await self._sender.send(act("DELETE", dataset_path(dataset), Dataset))

@@ -1,11 +1,10 @@
 """Jobs from asyncio: submitting them, finding them again, and reading their releases."""
 
-import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, final
 
-from purse.client.calls import act, api_path, get, post
+from purse.client.calls import act, api_path, get, post_once, reference
 from purse.client.events import FINISHED, EventStream, as_event
 from purse.client.progress import Watch, watching
 from purse.client.requests import (
@@ -17,7 +16,7 @@ from purse.client.requests import (
     job_request,
     privacy_of,
 )
-from purse.client.sending import Sender
+from purse.client.sending import CallGroup, Sender
 from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
@@ -30,11 +29,8 @@ from purse.wire.receipts import KeySet, ReceiptDocument
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncJobs:
+class AsyncJobs(CallGroup):
     """Jobs of a server."""
-
-    _sender: Sender
 
     @completed
     async def submit(
@@ -65,7 +61,7 @@ class AsyncJobs:
         ProblemError
             budget_exhausted, whose `remaining` states what is left; and others.
         """
-        request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        request = job_request(dataset, target, privacy, options)
         return await self._submitted(api_path("jobs"), request, idempotency_key)
 
     @completed
@@ -95,7 +91,7 @@ class AsyncJobs:
             as `submit`.
         """
         ways = [expanded({"method": each} if isinstance(each, str) else each) for each in candidates]
-        request = job_request(await self._sender.identify(dataset), target, privacy, {**options, "candidates": ways})
+        request = job_request(dataset, target, privacy, {**options, "candidates": ways})
         return await self._submitted(api_path("tunings"), request, idempotency_key)
 
     async def get(self, job: str) -> "AsyncJobHandle":
@@ -120,9 +116,9 @@ class AsyncJobs:
         ----------
         since, until : jobs submitted from this UTC time on, and before this one: "2026-11-22" or "2026-11-22T17:00:00Z"
         """
-        identifier = None if dataset is None else await self._sender.identify(dataset)
         filters = {"state": state, "method": method, "kind": kind, "analyst": analyst, "since": since, "until": until}
-        return await self._sender.all(api_path("jobs"), Page[Job], dataset=identifier, order=order, **filters)
+        named = None if dataset is None else reference(dataset)
+        return await self._sender.all(api_path("jobs"), Page[Job], dataset=named, order=order, **filters)
 
     async def model(self, job: str) -> Model:
         """Return the model that a job released."""
@@ -168,8 +164,7 @@ class AsyncJobs:
 
     async def _submitted(self, path: str, request: object, key: str | None) -> "AsyncJobHandle":
         """Send a request, with a new idempotency key if there is none, and return its job."""
-        call = post(path, request, Job, key=key or secrets.token_hex(16))
-        return AsyncJobHandle(self._sender, await self._sender.send(call))
+        return AsyncJobHandle(self._sender, await self._sender.send(post_once(path, request, Job, key)))
 
 
 @final

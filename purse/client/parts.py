@@ -65,7 +65,7 @@ async def fill(sender: Sender, upload: str, file: BinaryIO, size: int) -> None:
             status = await sender.send(get(api_path("uploads", upload), UploadStatus))
             if status.length != size:
                 raise ClientError(
-                    f"The file has {size} bytes, but the upload was started for a file of {status.length} bytes. "
+                    f"The file has {size:,} bytes, but the upload was started for a file of {status.length:,} bytes. "
                     "Resume with the same file, or start a new upload."
                 )
             attempt = attempt if status.offset == offset else 0

@@ -5,7 +5,9 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, Final, ParamSpec, SupportsFloat, TypedDict, TypeVar, get_args
 
+from purse.client.calls import reference
 from purse.unknown_fields import unknown
+from purse.wire.datasets import Dataset
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,9 +141,11 @@ def completed(method: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def job_request(dataset: str, target: str | None, privacy: object, options: Mapping[str, Any]) -> dict[str, Any]:
+def job_request(
+    dataset: Dataset | str, target: str | None, privacy: object, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return a request in full, from names and an epsilon in place of objects."""
-    request = {"dataset": dataset, "privacy": privacy_of(privacy)} | ({} if target is None else {"target": target})
+    request = without_none(dataset=reference(dataset), privacy=privacy_of(privacy), target=target)
     return request | expanded(options)
 
 

@@ -15,11 +15,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
-from purse.client.calls import Call, Upload, api_path, get_page
+from purse.client.calls import PAGE_SIZE, Call, reader
 from purse.client.events import FINISHED, EventStream
-from purse.errors import ClientError, ProblemError, Unreachable, problem
+from purse.errors import ProblemError, Unreachable, problem
 from purse.wire.base import Page
-from purse.wire.datasets import Dataset
 from purse.wire.jobs import JobEvent
 
 T = TypeVar("T")
@@ -156,43 +155,13 @@ class Sender:
     async def all(self, path: str, answer: type[Page[T]], **filters: str | None) -> list[T]:
         """Return every entry of a list, page by page, with its order and filters."""
         items: list[T] = []
-        cursor: str | None = None
+        params = {name: value for name, value in filters.items() if value is not None} | {"limit": str(PAGE_SIZE)}
         while True:
-            page = await self.send(get_page(path, answer, cursor, filters))
+            page = await self.send(Call("GET", path, reader(answer), params=params, repeatable=True))
             items += page.items
-            cursor = page.next
-            if cursor is None:
+            if page.next is None:
                 return items
-
-    async def dataset_path(self, dataset: Dataset | str, *parts: str) -> str:
-        """Return a path below a dataset, which may be named instead of its id."""
-        return api_path("datasets", await self.identify(dataset), *parts)
-
-    async def identify(self, dataset: Dataset | str) -> str:
-        """Return the id of a dataset: of the object, of an id, or of a name.
-
-        Raises
-        ------
-        ProblemError
-            not_found, if no dataset has this name.
-        ClientError
-            if several datasets have this name.
-        """
-        if not isinstance(dataset, str):
-            return dataset.id
-        if dataset.startswith("ds_"):
-            return dataset
-        named = await self.all(api_path("datasets"), Page[Dataset], name=dataset)
-        identifiers = [each.id for each in named if each.name == dataset]
-        if not identifiers:
-            detail = f"no visible dataset is named {dataset!r}. List the visible ones: `purse datasets`"
-            raise ProblemError("not_found", 404, detail)
-        if len(identifiers) > 1:
-            raise ClientError(
-                f"{len(identifiers)} datasets are named {dataset!r}, so the name is ambiguous. Pass one of their ids: "
-                f"{', '.join(identifiers)}."
-            )
-        return identifiers[0]
+            params = params | {"cursor": page.next}
 
     async def follow(self, stream: EventStream) -> AsyncGenerator[JobEvent]:
         """Yield a job's events until it is finished, through lost connections."""
@@ -215,6 +184,13 @@ class Sender:
                     raise
                 await self.driver.sleep(min(_requested_pause(error), stream.read_timeout()))
             await self.driver.sleep(stream.lost())
+
+
+@dataclass(frozen=True, slots=True)
+class CallGroup:
+    """Calls that belong together, such as those about jobs."""
+
+    _sender: Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +220,9 @@ def _arguments(call: Call[Any]) -> dict[str, Any]:
     arguments: dict[str, Any] = {"params": dict(call.params), "headers": dict(call.headers)}
     if call.timeout is not None:
         arguments["timeout"] = call.timeout
-    return arguments | ({"content": call.body} if call.upload is None else _multipart(call.upload))
+    if call.files is not None:  # the server encodes a large file before it answers
+        return arguments | {"files": call.files, "timeout": httpx.Timeout(TIMEOUT, read=None)}
+    return arguments | {"content": call.body}
 
 
 def _checked(call: Call[T], response: httpx.Response) -> T:
@@ -252,14 +230,3 @@ def _checked(call: Call[T], response: httpx.Response) -> T:
     if not response.is_success:
         raise problem(response.status_code, response.content, response.headers.get("Retry-After"))
     return call.read(response.content)
-
-
-def _multipart(upload: Upload) -> dict[str, Any]:
-    parts: dict[str, Any] = {"spec": (None, upload.spec)}
-    if upload.file is not None:
-        part = "upload" if isinstance(upload.file, str) else "file"
-        parts[part] = (upload.name, upload.file, upload.media_type)
-    return {
-        "files": parts,
-        "timeout": httpx.Timeout(TIMEOUT, read=None),  # the server encodes a large file before it answers
-    }

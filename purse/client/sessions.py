@@ -1,14 +1,13 @@
 """Sessions from asyncio: budget that is reserved for answers which your own program computes."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, final
 
-from purse.client.calls import Call, api_path, get, post, reader
+from purse.client.calls import Call, api_path, dataset_path, get, post_once, reader, reference
 from purse.client.requests import privacy_of, without_none
-from purse.client.sending import Sender
+from purse.client.sending import CallGroup, Sender
 from purse.receipts import Receipt
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
@@ -17,11 +16,8 @@ from purse.wire.sessions import PlannedEvent, Session, SessionState
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncSessions:
+class AsyncSessions(CallGroup):
     """Sessions of a server."""
-
-    _sender: Sender
 
     async def open(
         self,
@@ -66,8 +62,8 @@ class AsyncSessions:
             title=title,
             lifetime=lifetime,
         )
-        path = await self._sender.dataset_path(dataset, "sessions")
-        call = post(path, request, Session, key=idempotency_key or secrets.token_hex(16))
+        path = dataset_path(dataset, "sessions")
+        call = post_once(path, request, Session, idempotency_key)
         return AsyncSessionHandle(self._sender, await self._sender.send(call))
 
     async def get(self, session: str) -> "AsyncSessionHandle":
@@ -76,8 +72,8 @@ class AsyncSessions:
 
     async def list(self, *, dataset: Dataset | str | None = None, order: Order = "desc") -> Sequence[Session]:
         """Return the sessions that this token can see, on one dataset or all, the newest first."""
-        identifier = None if dataset is None else await self._sender.identify(dataset)
-        return await self._sender.all(api_path("sessions"), Page[Session], dataset=identifier, order=order)
+        named = None if dataset is None else reference(dataset)
+        return await self._sender.all(api_path("sessions"), Page[Session], dataset=named, order=order)
 
 
 @final
@@ -137,8 +133,7 @@ class AsyncSessionHandle:
             session_exhausted or session_ended: compute no answer then; and others.
         """
         path = api_path("sessions", self.id, "steps")
-        call = post(path, {"steps": steps, "event": event}, Session, key=secrets.token_hex(16))
-        self.session = await self._sender.send(call)
+        self.session = await self._sender.send(post_once(path, {"steps": steps, "event": event}, Session))
         return self.session
 
     async def close(self) -> Session:

@@ -4,23 +4,19 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.requests import without_none
-from purse.client.sending import Sender
+from purse.client.sending import CallGroup
 from purse.wire.datasets import Dataset
 
 _CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AsyncStatistics:
+class AsyncStatistics(CallGroup):
     """Statistics of a server's datasets."""
-
-    _sender: Sender
 
     async def table1(
         self,

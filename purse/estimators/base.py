@@ -159,7 +159,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         solved = table(problem, run, self.release_.coefficients, stds, Units(**units(features, target, is_count)))
         fields = published(features, target, solved, run.level)
         heading = {"privacy": f"{loss(self.epsilon_, self.delta_)}, {problem.relation}"}
-        heading |= {f"{problem.unit.name}s": str(problem.n)}
+        heading |= {f"{problem.unit.name}s": f"{problem.n:,}"}
         link: Link = "log" if is_count else "logistic" if target is None else "identity"
         self.regression_ = Regression(fields["table"], fields["covariance"], fields["inference"], heading, link)
         self._is_unsupported = np.zeros(problem.d - 1, dtype=bool)

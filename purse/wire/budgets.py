@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from purse.text import percent
 from purse.wire.allotments import Allotment
 from purse.wire.base import Delta, Epsilon, Name, Protected, Timestamp, Wire
 from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
@@ -60,13 +61,9 @@ class AnalystSpend(Wire):
     """The analyst's limit, if there is one."""
 
 
-class Promise(Wire):
+class Promise(PrivacyLoss):
     """A budget and its start. Everything released before the next budget began is covered by this one."""
 
-    epsilon: float
-    """Its epsilon."""
-    delta: float
-    """Its delta."""
     since: Timestamp
 
 
@@ -104,4 +101,6 @@ class BudgetStatus(Wire):
 
     def __repr__(self) -> str:
         remainder = f"one more job may take epsilon {self.remaining.epsilon:.4g}"
-        return f"<budget: {self.share:.3%} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {remainder}>"
+        return (
+            f"<budget: {percent(self.share)} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {remainder}>"
+        )

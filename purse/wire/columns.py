@@ -1,7 +1,7 @@
 """Declared columns: public bounds and categories, and how a value is encoded."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -244,8 +244,3 @@ Column = Annotated[NumberColumn | CategoryColumn, Field(discriminator="type")]
 def field_error(where: tuple[str | int, ...], reason: str) -> InitErrorDetails:
     """Return the error of a field, for a ValidationError."""
     return {"type": PydanticCustomError("value_error", "{reason}", {"reason": reason}), "loc": where, "input": None}
-
-
-def settled(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns of a new dataset, with the values that rules fill in."""
-    return [column.settled() if isinstance(column, NumberColumn) else column for column in columns]

@@ -17,7 +17,6 @@ from purse.wire.columns import (
     RejectedBound,
     as_iso_date,
     field_error,
-    settled,
 )
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
 from purse.wire.neighbors import Neighbors
@@ -202,7 +201,8 @@ class DatasetSpec(Wire):
 
     def settled(self) -> "DatasetSpec":
         """Return the declaration of a new dataset, with the defaults of its columns filled in."""
-        return self.model_copy(update={"columns": settled(self.columns)})
+        columns = [column.settled() if isinstance(column, NumberColumn) else column for column in self.columns]
+        return self.model_copy(update={"columns": columns})
 
 
 def listed_order(holdouts: Sequence[tuple[str, str | None]]) -> list[int]:

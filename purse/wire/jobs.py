@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, RootModel
 
-from accounting.privacy import REPLACE_ONE, Unit
-from purse.text import loss
+from purse.text import loss, percent
 from purse.wire.base import Identifier, Name, Omitted, Protected, Sha256, Timestamp, Wire
 from purse.wire.budgets import PrivacyLoss
 from purse.wire.inference import ExpectedTable
@@ -119,20 +118,20 @@ class Quote(Wire):
 
     dataset: Identifier
     title: str | None = None
-    """Name of the job, such as `Model of income`. Null for a job of an earlier version."""
+    """Name of the job, such as `Model of income`. Null for a job of version 0.2.0."""
     method: Method
     """The method, every field filled in."""
     reason: str
     """Reason for this method and these settings."""
-    preparation: Prepared | None = None
-    """The preparation of the rows. Null for a job of an earlier version."""
+    preparation: Prepared
+    """The preparation of the rows."""
     epsilon: float
     """The epsilon that the accountant certifies at delta."""
     delta: float
     """Its delta."""
-    neighbors: Neighbors = REPLACE_ONE
-    meaning: Meaning = None
-    elsewhere: OtherRelation = None
+    neighbors: Neighbors
+    meaning: Meaning
+    elsewhere: OtherRelation
     accountant: str
     """The accountant whose certificate allowed the smallest noise."""
     accountant_version: str
@@ -145,26 +144,26 @@ class Quote(Wire):
     """Expected widths of the regression table. Only with `inference`."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
-    forecast: ExpectedRun | None = None
-    """The forecast. Null for a job of an earlier version."""
+    forecast: ExpectedRun
+    """The forecast."""
     rows: int | None
     """Public number of rows. Null if persons are protected."""
     persons: int | None = None
     """Public number of persons. Null if rows are protected."""
-    unit: Protected = Unit()
+    unit: Protected
     dimension: int
     """Number of coordinates of w, intercepts included. For softmax, of all classes."""
     row_norm: float
     """Norm bound of each prepared row."""
     gradient_bound: float | None
     """Bound G on one record's gradient. Null for a statistic."""
-    slope_limit: float = 1.0
+    slope_limit: float
     """Fraction of the loss's largest slope to which slopes are clipped. `adaptive_gd` has its own limit."""
     fits: bool
     """Whether the dataset's filter would admit the job now."""
-    share: float | None = None
+    share: float | None
     """Fraction of the budget that the job uses right after its charge. If the filter keeps several sums, it refers to
-    the sum that is then farthest from its threshold. Null if the job exceeds the budget or is of an earlier version."""
+    the sum that is then farthest from its threshold. Null if the job exceeds the budget."""
     remaining: PrivacyLoss
     """Remaining budget now."""
     remaining_after: PrivacyLoss | None
@@ -173,7 +172,7 @@ class Quote(Wire):
     """Warnings for the analyst."""
 
     def __repr__(self) -> str:
-        share = "" if self.share is None else f", {self.share:.3%} of the budget"
+        share = "" if self.share is None else f", {percent(self.share)} of the budget"
         fits = "" if self.fits else ", which it does not fit"
         return f"<quote: {loss(self.epsilon, self.delta)}{share}{fits}, by {self.method.name}>"
 
@@ -191,7 +190,7 @@ class Job(Wire):
     """A job and its state."""
 
     id: Identifier
-    kind: JobKind = "model"
+    kind: JobKind
     """Kind of the job's release."""
     dataset: Identifier
     analyst: Name

@@ -33,15 +33,13 @@ class Elsewhere(Wire):
     """Delta for these neighbors."""
 
 
-Meaning = Annotated[
-    str | None, Field(description="The meaning of `neighbors` in words. Null for a job of an earlier version.")
-]
+Meaning = Annotated[str, Field(description="The meaning of `neighbors` in words.")]
 OtherRelation = Annotated[
     Elsewhere | None,
     Field(
         description="The same guarantee for the neighbors of the other relation. A guarantee for replace_one holds for "
         "zero_out unchanged. A guarantee for zero_out becomes (2 epsilon, (1 + e^epsilon) delta). Null if that delta "
-        "reaches 1, and for a job of an earlier version."
+        "reaches 1."
     ),
 ]
 
@@ -57,10 +55,3 @@ def elsewhere(neighbors: Relation, epsilon: float, delta: float) -> Elsewhere | 
 def between(neighbors: Relation, epsilon: float, delta: float) -> dict[str, Any]:
     """Return the fields `neighbors`, `meaning` and `elsewhere` of a statement."""
     return {"neighbors": neighbors, "meaning": MEANING[neighbors], "elsewhere": elsewhere(neighbors, epsilon, delta)}
-
-
-def lines(neighbors: Relation, epsilon: float, delta: float) -> list[tuple[str, str]]:
-    """Return the same fields as a line for people."""
-    there = elsewhere(neighbors, epsilon, delta)
-    worth = f" Under {there.neighbors}: epsilon {there.epsilon:.6g} at delta {there.delta:.3g}." if there else ""
-    return [("neighbors", f"{neighbors}: {MEANING[neighbors]}{worth}")]

@@ -1,6 +1,7 @@
 """The format of all errors: RFC 9457 problem details with a stable code."""
 
 from purse.wire.base import Wire
+from purse.wire.budgets import PrivacyLoss
 from purse.wire.files import FileReport
 
 
@@ -11,15 +12,6 @@ class Violation(Wire):
     """Path of the field, such as body.privacy.epsilon."""
     what: str
     """Requirement that the field does not meet."""
-
-
-class Remaining(Wire):
-    """The remaining budget of a dataset."""
-
-    epsilon: float
-    """Largest epsilon, at this delta, of one more Gaussian-type job."""
-    delta: float
-    """The dataset's delta."""
 
 
 class ProblemDetails(Wire):
@@ -37,7 +29,7 @@ class ProblemDetails(Wire):
     """The cause, and how to fix it."""
     violations: list[Violation] | None = None
     """The wrong fields."""
-    remaining: Remaining | None = None
-    """With budget_exhausted: what remains."""
+    remaining: PrivacyLoss | None = None
+    """With budget_exhausted: the largest epsilon, at the dataset's delta, of one more Gaussian-type job."""
     report: FileReport | None = None
     """With unparsed_values: the outcomes of the file's values, for its uploader."""

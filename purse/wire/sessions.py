@@ -68,7 +68,7 @@ class Session(Wire):
     """Time when it was closed or expired."""
 
     def __repr__(self) -> str:
-        answers = f"{sum(part.recorded for part in self.plan)} of {sum(part.count for part in self.plan)} recorded"
+        answers = f"{sum(part.recorded for part in self.plan):,} of {sum(part.count for part in self.plan):,} recorded"
         return f"<session {self.id}: {self.state}, {answers}>"
 
 

@@ -11,8 +11,8 @@ from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.moment_sums import columns_of, numbers_of, range_of
-from solvers.data_access.packing import packing
 from solvers.data_access.rows import entries_of
+from solvers.packing import packing
 from solvers.problem import Problem, Vector
 
 SINGLE_ROUNDING = 2.0**-23  # largest relative error of a double that is stored as a single: one ulp

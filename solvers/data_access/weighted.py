@@ -15,11 +15,11 @@ from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.data import Work
-from solvers.data_access.packing import packing, unpacked
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, SquaredScores, WeightedScores
 from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
+from solvers.packing import packing, unpacked
 from solvers.problem import Vector
 from solvers.weighting import MOMENTS_OF_TABLES, AnyWeights
 

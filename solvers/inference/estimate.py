@@ -43,14 +43,14 @@ class TableLine:
     Parameters
     ----------
     sampling_error, noise_error : parts of the standard error; their squares add up to its square
-    degrees : of freedom of the t distribution of estimate over standard error
+    degrees_of_freedom : of the t distribution of estimate over standard error
     """
 
     estimate: float
     std_error: float
     sampling_error: float
     noise_error: float
-    degrees: float
+    degrees_of_freedom: float
     lower: float
     upper: float
     p_value: float
@@ -216,7 +216,7 @@ class TableEstimate:
         estimates = contrasts @ self.coefficients
         count = len(contrasts)
         quadratic = float(estimates @ np.linalg.solve(self.covariance(contrasts), estimates))
-        degrees = min(self.line(contrast, 0.95).degrees for contrast in contrasts)
+        degrees = min(self.line(contrast, 0.95).degrees_of_freedom for contrast in contrasts)
         return float(special.fdtrc(count, degrees, quadratic / count))
 
 

@@ -11,7 +11,7 @@ from tests.support import growth, late, size
 ROOT = Path(__file__).parents[2]
 # Classes that are forms of one thing, such as a record and its JSON, or the same adapter of several libraries.
 FORMS = {"Allotment", "Evaluation", "Job", "Model", "ObjectivePerturbation", "PlannedEvent", "Quote"}
-FORMS |= {"SessionAccountant", "Statistic", "Twin", "Upload", "UsedProfile"}
+FORMS |= {"SessionAccountant", "Statistic", "Twin", "UsedProfile"}
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
 
 

@@ -11,7 +11,8 @@ from app.calculation.questions import sentence
 from app.http.codes import CODES
 from app.http.errors import MEDIA_TYPE, ApiError, invalid, responses
 from purse.wire.base import Wire
-from purse.wire.problems import ProblemDetails, Remaining
+from purse.wire.budgets import PrivacyLoss
+from purse.wire.problems import ProblemDetails
 
 CANARY = "canary_4711"
 
@@ -72,7 +73,7 @@ def test_unknown_code_is_a_mistake_of_the_program() -> None:
 
 
 def test_the_problem_document_has_the_remaining_budget() -> None:
-    remaining = Remaining(epsilon=0.5, delta=1e-6)
+    remaining = PrivacyLoss(epsilon=0.5, delta=1e-6)
     assert ApiError("budget_exhausted", "No.", remaining=remaining).details().remaining == remaining
 
 

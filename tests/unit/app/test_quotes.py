@@ -130,7 +130,6 @@ class TestPrice:
 
     def test_a_quote_states_the_preparation_and_its_reason(self) -> None:
         by_default = quoted(method={"name": "dp_gd"})
-        assert by_default.preparation is not None
         assert by_default.preparation.name == "private"
         assert "standardized coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
@@ -139,7 +138,6 @@ class TestPrice:
             ({"row_norm": 0.5}, "clipped"),
         ):
             kept_as_declared = quoted(method={"name": "dp_gd"}, **change)
-            assert kept_as_declared.preparation is not None
             assert kept_as_declared.preparation.name == "declared"
             assert reason in kept_as_declared.preparation.reason
 
@@ -152,9 +150,8 @@ class TestPrice:
             quoted(method={"name": "adaptive_gd"}),
             quoted(method={"name": "dp_gd"}, preparation={"name": "declared"}),
         )
-        assert len({quote.preparation.statement for quote in quotes if quote.preparation is not None}) == 4
+        assert len({quote.preparation.statement for quote in quotes}) == 4
         own = quoted(method={"name": "adaptive_gd"}).preparation
-        assert own is not None
         assert own.name == "by_method"
         code, text = refused(method={"name": "dp_gd"}, row_norm=0.5, preparation={"name": "private"})
         assert (code, "clipped" in text) == ("unsupported_combination", True)
@@ -210,7 +207,6 @@ class TestPrice:
 class TestForecast:
     def test_of_a_proven_bound(self) -> None:
         forecast = quoted(domain={"name": "l2_ball", "radius": 3.0}).forecast
-        assert forecast is not None
         assert forecast.excess_risk is not None
         assert (forecast.distance, forecast.distance_certain) == (3.0, True)
         assert 0 < forecast.seconds < 3600

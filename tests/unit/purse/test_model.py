@@ -317,12 +317,12 @@ def test_a_wide_model_prints_its_largest_coefficients() -> None:
     model = Model.model_validate(fields)
     assert len(model.named) == 4002
     for text in (str(model), repr(model.named), repr(model.coefficients_in_units)):
-        assert "and 3991 more" in text
+        assert "and 3,991 more" in text
         assert "c17" in text
         assert "c3999" in text
         assert len(text) < 2000
     html = model._repr_html_()
-    assert "and 3982 more" in html
+    assert "and 3,982 more" in html
     assert len(html) < 5000
     pytest.importorskip("pandas", reason="pandas is not installed: a model's frame is not tried")
     frame = model.to_frame()

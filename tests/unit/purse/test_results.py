@@ -8,6 +8,7 @@ from purse import Model
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
 from purse.tables import Cell, Estimate, Span, Table, Tabular
+from purse.wire.neighbors import MEANING
 from purse.wire.profiles import DatasetProfile
 from tests.support.models import AGE, PRIVACY, model_document
 
@@ -120,7 +121,7 @@ FORECAST = {
 BUDGET = {
     **LOSS,
     "neighbors": "replace_one",
-    "meaning": None,
+    "meaning": MEANING["replace_one"],
     "elsewhere": None,
     "unit": {"name": "row"},
     "filter": "gdp",

@@ -41,10 +41,10 @@ from solvers.inference.target import Target
 from solvers.losses import Huber, Softmax
 from solvers.preparation import Declared
 from solvers.regularizers import L2
-from solvers.solve import run
 from solvers.statistics import Profile
 from solvers.weighting import LinearWeights, LogisticWeights
 from tests.support.noiseless import noiseless
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -178,7 +178,7 @@ def test_without_noise_it_is_the_weighted_fit(is_linear: bool) -> None:
         assert abs(row.line.estimate - row.contrast.weights @ exact) < 0.01 * error
         assert row.line.std_error == pytest.approx(error, rel=0.02)
         assert row.line.noise_error < 0.05 * error
-        assert row.line.degrees > 1e6
+        assert row.line.degrees_of_freedom > 1e6
     contrasts = np.array([row.contrast.weights for row in table.rows])
     np.testing.assert_allclose(table.covariance, table.estimate.covariance(contrasts), rtol=1e-9)
 
@@ -373,13 +373,13 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
         records = copied(whole.records, own)
         parts.append(Data(records, whole.y[own], whole.scale[own], replace(problem, n=len(own))))
     apart = partitioned.Partitioned(problem, partitioned.LocalPartitions(parts))
-    first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
+    first, second = (run_quote(quote, d, 1)[0] for d in (whole, apart))
     np.testing.assert_array_equal(first, second)
     assert all("coordinates" in part.cache for part in parts)
     monkeypatch.setattr(weighted, "MOST_CACHED_COORDINATES", 6 * n - 1)  # the limit is for all partitions together
     for part in parts:
         part.cache.clear()
-    third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]
+    third = run_quote(quote, apart, 1)[0]
     np.testing.assert_array_equal(first, third)
     assert not any("coordinates" in part.cache for part in parts)
 
