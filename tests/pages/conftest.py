@@ -61,6 +61,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture
 def visitor(browser: Browser, server: Live) -> Iterator[Visitor]:
-    """The steward, signed in; no request may have left for elsewhere, and nothing may have been refused, at the end."""
-    with Visitor.arrived(browser, server.url, server.token) as arrived:
+    """The steward, signed in, no page open. At the end, no request may have left for elsewhere, nor been refused."""
+    with Visitor.arrived(browser, server.url, server.token, first=None) as arrived:
         yield arrived

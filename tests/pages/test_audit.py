@@ -50,8 +50,8 @@ def audited(server: Live, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.fixture
 def auditor(browser: Browser, server: Live, audited: dict[str, Any]) -> Iterator[Page]:
     """The auditor's page, the ledger before them."""
-    with Visitor.arrived(browser, server.url, audited["auditor"]) as arrived:
-        arrived.page.goto(f"/pages/datasets/{audited['dataset']}/ledger")
+    ledger = f"/pages/datasets/{audited['dataset']}/ledger"
+    with Visitor.arrived(browser, server.url, audited["auditor"], first=ledger) as arrived:
         yield arrived.page
 
 
@@ -129,6 +129,7 @@ def test_a_receipt_that_is_chosen_before_a_script_has_arrived_is_checked(
 def test_dropped_files_do_not_leave_the_browser(visitor: Visitor, audited: dict[str, Any]) -> None:
     """No request is sent. Changed, foreign and invalid documents are reported, and text stays text."""
     page = visitor.page
+    page.goto("/pages")
     page.get_by_role("link", name="Check a receipt").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Check a receipt")
     visitor.check()

@@ -32,9 +32,10 @@ from accounting.records.events import (
 from accounting.records.filters import cost_to_json
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
+from tests.support.chains import AT
 from tests.support.javascript import Module, Thrown, in_page
 from tests.support.ledgers import LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, unrecorded_receipt
-from tests.support.receipts import AT, GD, SVRG
+from tests.support.receipts import GD, SVRG
 from tests.support.sessions import GAUSSIAN, SAMPLED, TARGETED, ended_session, many, plan, reserved, settled
 from tests.support.sessions import RELEASE as CALIBRATED
 from tests.support.sessions import RULE as MIXED

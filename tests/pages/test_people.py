@@ -161,6 +161,7 @@ def _fill(page: Page, **said: str) -> None:
 
 def test_a_file_is_declared_refused_corrected_and_registered(visitor: Visitor, file: Path) -> None:
     page = visitor.page
+    page.goto("/pages")
     page.get_by_role("link", name="Upload", exact=True).click()
     _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
     _fill(page, unit__max_rows="2")

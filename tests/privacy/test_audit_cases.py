@@ -23,7 +23,7 @@ from solvers.methods import Method
 from solvers.methods.defaults.little_signal import model_kind
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.statistics import AnyCounting
-from tests.support.audit import beyond, seeded_attack, sources, violates
+from tests.support.audit import beyond, case_attack, sources, violates
 from tests.support.audit_cases import NULL, SHARED, TRIED
 from tests.support.mutants import new_calibrations
 
@@ -93,12 +93,9 @@ def test_the_guarantee_is_kept_and_half_the_noise_is_caught_under_zero_out(name:
 
 def is_caught(name: str, runs: int) -> bool:
     """Return whether the attack on a mutant exceeds the guarantee for a replaced record at epsilon 6."""
-    case = CASES[name]
-    assert isinstance(case, Case)
     with new_calibrations():
-        quote = plan(case.method, case.problem, Privacy(6.0, case.privacy.delta))
-    attack = seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 31)
-    return violates(attack, runs, beyond(quote.release.plan))
+        plan, attack = case_attack(name, 31, Privacy(6.0, CASES[name].privacy.delta))
+    return violates(attack, runs, beyond(plan))
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from solvers.methods.data.phased_sgd import PhasedSgdRun
 from solvers.methods.data.phases import Phases
 from solvers.problem import Problem, Vector
 from tests.support.audit import Attack, beyond, violates
+from tests.support.mutants import half_noise
 from tests.support.seeded import SeededBits
 
 Method = LocalizationRun | EpochGrowthRun | PhasedSgdRun
@@ -157,13 +158,6 @@ def test_with_laplace_noise_no_run_is_more_telling_than_epsilon() -> None:
             logs.append(-float(np.sum(np.sqrt(2) * np.abs(errors) / replay.stds)))
         ratios.append(abs(logs[0] - logs[1]))
     assert 0.9 < max(ratios) <= 1.0 + 1e-9
-
-
-def half_noise(lattice: Lattice, value: Vector, noise: Noise) -> Vector:
-    steps = np.rint(value / lattice.spacing) + np.rint(
-        noise.rounded_gaussian(len(value), lattice.std / lattice.spacing) / 2
-    )
-    return np.asarray(steps * lattice.spacing)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)

@@ -5,9 +5,9 @@ A choice's probabilities are the product's own weights over their sum, so its lo
 
 import math
 from collections.abc import Callable
-from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from accounting.mechanisms import Exponential, exponential
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.plan import Plan
 from solvers import plan
 from solvers.audit.bounds import epsilon_lower_bound
 from solvers.data_access import inputs
@@ -33,6 +32,7 @@ from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.run import Bounds
 from solvers.problem import Problem
 from solvers.regularizers import L2
+from tests.support.runs import access_to
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
         return np.zeros(1)
 
     quote = plan(method, problem, Privacy(EPSILON))
-    with mutated(Exponential, "perturb", watched):
+    with patch.object(Exponential, "perturb", watched):
         quote.method.answer(DataOracles(inputs.of_arrays(X, y, problem), quote.release.plan, Noise()))
     return probabilities
 
@@ -64,17 +64,6 @@ def shares(masses: Array | list[int]) -> list[Fraction]:
     exact = [Fraction(weight) for weight in masses]
     whole = sum(exact)
     return [weight / whole for weight in exact]
-
-
-@contextmanager
-def mutated(owner: Any, name: str, mutant: Any) -> Any:
-    """Replace a part of the product inside a `with` block."""
-    original = owner.__dict__[name]
-    setattr(owner, name, mutant)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def loss(first: list[Fraction], second: list[Fraction]) -> float:
@@ -94,13 +83,13 @@ def test_a_median_has_a_loss_just_below_its_guarantee() -> None:
 
 def test_mutant_exponent_not_halved_is_caught() -> None:
     """Equations (4) and (5) as printed: twice the promise."""
-    with mutated(exponential, "SCORE_MARGIN", 2.0):
+    with patch.object(exponential, "SCORE_MARGIN", 2.0):
         assert 1.9 * EPSILON < median_loss() <= 2 * EPSILON
 
 
 def test_mutant_sensitivity_forgotten_is_caught() -> None:
     """2 b = 1/2: as if a record moved a score by G/n, which is right for add-or-remove neighbors only."""
-    with mutated(InverseSensitivityRun, "score_bound", lambda _self, _problem: 0.25):
+    with patch.object(InverseSensitivityRun, "score_bound", lambda _self, _problem: 0.25):
         assert median_loss() > 1.9 * EPSILON
 
 
@@ -135,7 +124,7 @@ def test_drawn_choices_have_the_loss_of_the_weights() -> None:
     noise = Noise(SeededBits(3))
     choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
     assert 1.0 < epsilon_lower_bound(choices[0], choices[1], 0.0) <= 2.0
-    with mutated(exponential, "SCORE_MARGIN", 2.0):
+    with patch.object(exponential, "SCORE_MARGIN", 2.0):
         choices = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
         assert epsilon_lower_bound(choices[0], choices[1], 0.0) > 2.0
 
@@ -152,7 +141,7 @@ def released(which: int) -> tuple[Array, Array]:
     neighbor_rows[0] = -neighbor_rows[0]
     centers = []
     for rows in (X, neighbor_rows):
-        access = DataAccess(WIDE, inputs.of_arrays(rows, y, WIDE), Plan(()), Noise(SeededBits(1)))
+        access = access_to(inputs.of_arrays(rows, y, WIDE))
         centers.append(Piece(WIDE, range(4), 0.0).minimize(access, np.zeros(4), np.zeros(4), 60))
     quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(EPSILON_OF_RELEASE))
     noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays((X, neighbor_rows)[which], y, WIDE)
@@ -165,7 +154,7 @@ def released(which: int) -> tuple[Array, Array]:
             reached.append(minimize(*arguments))
         return reached[0].copy()
 
-    with mutated(Piece, "minimize", once):
+    with patch.object(Piece, "minimize", once):
         outputs = [method.run(DataAccess(WIDE, data, quote.release.plan, noise), WIDE) for _ in range(RUNS)]
     return np.array(outputs), np.array(centers)
 
@@ -201,5 +190,5 @@ def l2_bound(method: OutputPerturbationRun, problem: Problem) -> Bounds:
     ids=["half the noise", "sqrt(d) forgotten"],
 )
 def test_mutants_of_the_laplace_release_are_caught(owner: Any, name: str, mutant: Callable[..., Any]) -> None:
-    with mutated(owner, name, mutant):
+    with patch.object(owner, name, mutant):
         assert attacked() > EPSILON_OF_RELEASE

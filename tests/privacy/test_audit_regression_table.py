@@ -69,17 +69,25 @@ def frame_of(rng: np.random.Generator, size: int = 4) -> FullFrame:
 
 def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle], Any]) -> tuple[Vector, float]:
     """Return the value that an oracle adds noise to, and the bound that scales the noise."""
-    plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1.0) for name in QUERIES), problem.relation)
+    return exact_on(dataset(problem, X, y), ask)
+
+
+def dataset(problem: Problem, X: Vector, y: Vector) -> Data:
+    """Return the data of these rows, in which rows of zeros are empty slots of persons."""
+    present = np.abs(X).sum(axis=1) > 0
+    return inputs.of_arrays(X, y, problem, present if problem.unit.is_person else None)
+
+
+def exact_on(data: Data, ask: Callable[[WeightedOracle], Any]) -> tuple[Vector, float]:
+    plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1.0) for name in QUERIES), data.problem.relation)
     answers: list[tuple[Vector, float]] = []
 
     def perturb(_: Meter, __: PlannedQuery, value: Vector, bound: float) -> Vector:
         answers.append((value.copy(), bound))
         return value
 
-    present = np.abs(X).sum(axis=1) > 0
-    data = inputs.of_arrays(X, y, problem, present if problem.unit.is_person else None)
     with patch.object(Meter, "perturb", perturb):
-        ask(WeightedOracle(problem, data, plan, Noise(SeededBits(1))))
+        ask(WeightedOracle(data.problem, data, plan, Noise(SeededBits(1))))
     return answers[0]
 
 
@@ -140,10 +148,11 @@ def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_nearly_reach_
     factor = sensitivity_factor(relation)
     for trial in range(12):
         weights = WEIGHTS[family][trial // 2 % len(WEIGHTS[family])]
+        records = [chosen(rng, unit.slots) for _ in range(4 if trial % 2 else 24)]
+        records += [record(rng, unit.slots, family != "logistic") for _ in range(8)]
+        datasets = [dataset(problem, *each) for each in records]
         for query, ask in (asks(rng, frame_of(rng), weights) if trial % 2 else plain(weights)).items():
-            records = [chosen(rng, unit.slots) for _ in range(4 if trial % 2 else 24)]
-            records += [record(rng, unit.slots, family != "logistic") for _ in range(8)]
-            answers = [exact(problem, *each, ask) for each in records]
+            answers = [exact_on(data, ask) for data in datasets]
             values, bound = np.array([value for value, _ in answers]), answers[0][1]
             assert {each for _, each in answers} == {bound}
             replacements = values[None] if relation == "replace_one" else np.zeros((1, 1, values.shape[1]))

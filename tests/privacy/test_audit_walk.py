@@ -12,15 +12,13 @@ import pytest
 
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Plan
-from solvers import plan
-from solvers.audit import CASES, attack
-from solvers.audit.cases import Case
+from solvers.audit import attack
 from solvers.audit.gradients import GradientAttacker
 from solvers.audit.neighbors import Row
 from solvers.data_access import walk
 from solvers.oracles import Sampled
 from solvers.problem import Problem
-from tests.support.audit import beyond, seeded_attack, violates
+from tests.support.audit import beyond, case_attack, violates
 from tests.support.mutants import mutated
 
 RUNS = 1900
@@ -28,11 +26,8 @@ RUNS = 1900
 
 def is_caught(name: str) -> bool:
     """Return whether the audit's lower bound exceeds the guarantee."""
-    case = CASES[name]
-    assert isinstance(case, Case)
-    quote = plan(case.method, case.problem, case.privacy)
-    arguments = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
-    return violates(seeded_attack(*arguments, other_rows=case.other_rows), RUNS, beyond(quote.release.plan))
+    plan, attack = case_attack(name, 3)
+    return violates(attack, RUNS, beyond(plan))
 
 
 def test_the_audit_attacks_whole_walks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,10 +39,7 @@ def test_the_audit_attacks_whole_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sampled_change", "sampled_gradient", "centred_change"):
         monkeypatch.setattr(GradientAttacker, name, refuse)
     for name in ("dp_svrg_walk", "dp_svrg_walk_centred"):
-        case = CASES[name]
-        assert isinstance(case, Case)
-        quote = plan(case.method, case.problem, case.privacy)
-        seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, other_rows=case.other_rows)(2)
+        case_attack(name, 3)[1](2)
 
 
 def half_bound(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:

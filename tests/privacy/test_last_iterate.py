@@ -181,7 +181,7 @@ def test_mutant_an_extra_iterate_released_is_caught() -> None:
 # The low bits. Gradients on a lattice of spacing gamma, eta a power of two, c = 1/2: iterates live on multiples of
 # eta gamma / 2^j, until one meets a boundary that is off every such lattice. From then on their class tells how long
 # ago that was and on which side, although T6 says that it is forgotten.
-STEPS = 40
+STEPS = 24
 REACH = 1.6  # the boundary, in stationary standard deviations of an iterate
 DEPTH = 18
 

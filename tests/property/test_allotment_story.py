@@ -15,7 +15,7 @@ from accounting.filter import Filter
 from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, reservations_fit, standing
 from accounting.records.events import Charged, Opened, Refunded
 from accounting.records.ledger import advance
-from tests.support.receipts import AT
+from tests.support.chains import AT
 
 RULES = (
     Filter.open("gdp_rdp", Privacy(3.0, 1e-6)),

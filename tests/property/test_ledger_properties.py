@@ -45,6 +45,8 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import Replay, replay
+from tests.support.chains import ledger_of
+from tests.support.json_values import json_values
 
 AT = "2026-01-02T03:04:05Z"
 MODEL = "ab" * 32
@@ -377,10 +379,7 @@ def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list
     jobs = [(f"job{i}", cost_of(filter_, s)) for i, s in enumerate(shares)]
 
     def play(order: list[tuple[str, Cost]]) -> LedgerState:
-        state, _ = advance(None, Opened("d1", 100, filter_), AT)
-        for name, cost in order:
-            state, _ = advance(state, Charged(name, cost, Privacy(1e-3)), AT)
-        return state
+        return ledger_of(Opened("d1", 100, filter_), *(Charged(name, cost, Privacy(1e-3)) for name, cost in order))[0]
 
     forwards, permuted = play(jobs), play(data.draw(st.permutations(jobs)))
     assert replace(forwards, head="") == replace(permuted, head="")
@@ -391,25 +390,18 @@ def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list
 
 
 def chain() -> list[Entry]:
-    state, entry = advance(None, Opened("d1", 100, RULES[0]), AT)
-    entries = [entry]
-    for event in (
+    _, entries = ledger_of(
+        Opened("d1", 100, RULES[0]),
         Charged("a", (UNIT // 100, UNIT // 100), Privacy(0.1, 1e-6)),
         Charged("b", (UNIT // 50, UNIT // 40), Privacy(0.1, 1e-6)),
         Started("a", 1),
         Refunded("b", (UNIT // 50, UNIT // 40), False),
         Released("a", 1, MODEL),
-    ):
-        state, entry = advance(state, event, AT)
-        entries.append(entry)
+    )
     return entries
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
+JSON = json_values()
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from accounting import Privacy
 from accounting.errors import OutOfRange
-from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Relation
 from accounting.records.receipt import recompute
@@ -29,12 +28,11 @@ from solvers.preparation import ByProfile, Declared, Private
 from solvers.preparation.moments import Moments
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import PlannedRun, WorkLimits, run
+from solvers.solve import PlannedRun, WorkLimits
 from tests.support.coupled import complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.receipts import make
-from tests.support.runs import as_method
-from tests.support.seeded import SeededBits
+from tests.support.runs import as_method, run_quote
 
 N = 400
 PROBLEMS = [
@@ -206,9 +204,7 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
             counted = Counted(patch)
             X = plain if problem.columns is None else laid_out
             data = inputs.of_arrays(X, np.sign(plain @ [1.0, -2.0]), quote.problem)
-            w, transcript, _ = run(
-                quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation
-            )
+            w, transcript, _ = run_quote(quote, data, 3)
         if quote.met == quote.problem:
             assert problem.domain.project(w) == pytest.approx(w, abs=1e-12)
         assert quote.release.plan.covers(transcript)

@@ -34,6 +34,7 @@ from solvers.solve import PlannedRun, run
 from solvers.statistics import AnyStatistic
 from tests.support import coupled
 from tests.support.members import WIDE_LIMIT
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 
 N, GROUP = 400, 64
@@ -167,7 +168,7 @@ def test_methods_that_need_all_rows_on_one_machine_are_refused() -> None:
         quote = next(q for q in cells(method, 2) if q.preparation == Declared())
         whole = inputs.of_arrays(*rows(quote.problem), quote.problem)
         with pytest.raises(Unsuitable, match="one machine"):
-            run(quote.method, quote.problem, parted(whole), quote.release, Noise(SeededBits(5)))
+            run_quote(quote, parted(whole), 5)
     large = replace(PROBLEMS[-1], n=10**9)
     assert needs_one_machine(NoisySgd(batch=2 * MOST_DRAWN).resolve(large, Privacy(1.0, 1e-9)), large)
     with pytest.raises(Unsuitable):

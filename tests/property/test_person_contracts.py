@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from accounting import Privacy, Unit
-from accounting.noise import Noise
 from accounting.privacy import Relation
 from solvers import plan
 from solvers.data_access import inputs
@@ -15,12 +14,11 @@ from solvers.data_access.data import Data
 from solvers.errors import Unsuitable
 from solvers.methods import DpGd, Method
 from solvers.preparation import Declared
-from solvers.solve import run
 from solvers.statistics import AnyStatistic
 from tests.support.coupled import complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES, STATISTICS, every_method
 from tests.support.persons import FIRST, FULL, MINE, NONE, PROBLEMS, K, N, row_at_bound, rows
-from tests.support.seeded import SeededBits
+from tests.support.runs import run_quote
 
 
 @pytest.mark.slow
@@ -73,7 +71,7 @@ def test_persons_of_one_row_each_have_the_same_result_as_rows(method: Method | A
                 continue
             assert quote.gradient_evaluations == plan(method, row, PROMISES[0], **settings).gradient_evaluations
             data = inputs.of_arrays(X, y, quote.problem, here)
-            results.append(run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3))))
+            results.append(run_quote(quote, data, 3))
         if results and not isinstance(method, AnyStatistic) and not method.standardises:
             assert np.array_equal(results[0][0], results[1][0])
 
@@ -93,10 +91,6 @@ def test_the_values_in_a_place_without_a_row_have_no_effect() -> None:
                 other_rows, labels = rows(problem, seed)
                 mine, targets = np.where(has_row[:, None], X, other_rows), np.where(has_row, y, labels)
                 data: Data = inputs.of_arrays(mine, targets, quote.problem, has_row)
-                results.append(
-                    run(
-                        quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), None, quote.preparation
-                    )[0]
-                )
+                results.append(run_quote(quote, data, 3)[0])
             assert np.isfinite(results[0]).all()
             assert np.array_equal(results[0], results[1])

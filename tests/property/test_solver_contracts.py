@@ -23,11 +23,10 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
-from solvers.solve import run
-from tests.support.batches import OwnBatches, own_batches
+from tests.support.batches import ScriptedBatches, own_batches
 from tests.support.members import every
 from tests.support.noiseless import ExactAnswer, noiseless
-from tests.support.runs import as_method
+from tests.support.runs import as_method, run_quote
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -104,14 +103,9 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
 def _answers(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -> list[ExactAnswer]:
     """Return the exact answers over batches of all rows, and of all but the third row."""
 
-    class Scripted(OwnBatches):
-        batch = np.arange(6)
-
-        def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
-            return self.batch
-
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
-    noise = Scripted(SeededBits(1))
+    noise = ScriptedBatches(SeededBits(1))
+    noise.batch = np.arange(6)
     oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
     with own_batches(), noiseless() as answers:
         oracle.gradient("f", w)
@@ -165,7 +159,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
         quote = plan(method, problem, Privacy(1.0, 1e-5))
         data = inputs.of_arrays(*dataset(kind, 60, 4), problem)
         heard: list[int] = []
-        w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
+        w, transcript, _ = run_quote(quote, data, 2, on_answer=heard.append)
         assert np.isfinite(w).all()
         assert is_at_most(float(np.linalg.norm(w)), domain.diameter(problem.size))
         assert quote.release.plan.covers(transcript)

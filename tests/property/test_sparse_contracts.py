@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from accounting.noise import Noise
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
@@ -21,11 +20,11 @@ from solvers.methods import Method
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import PlannedRun, run
+from solvers.solve import PlannedRun
 from solvers.statistics import AnyStatistic
 from tests.support.coupled import MakeData, complaints_of_each
 from tests.support.members import ANSWERING, PROMISES, every_method
-from tests.support.seeded import SeededBits
+from tests.support.runs import run_quote
 
 N = 400
 MIXED = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
@@ -123,9 +122,7 @@ def test_results_of_sparse_and_dense_rows_are_equal_up_to_rounding(method: Metho
     for quote in quotes(method):
         X, y = rows(quote.problem)
         sparse_result, dense_result = (
-            run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
-                0
-            ]
+            run_quote(quote, data, 5)[0]
             for data in (sparse(X, y, quote.problem), inputs.of_arrays(X, y, quote.problem))
         )
         assert np.linalg.norm(dense_result) > 0

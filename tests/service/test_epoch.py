@@ -151,7 +151,6 @@ def test_a_ledger_with_other_entries_is_refused(world: World) -> None:
     assert _heads(restored)[first].sequence > _published_heads(world)[first].sequence
     with pytest.raises(BelowEpoch, match=first):
         _open(restored)
-    restored.database.close()
 
 
 def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
@@ -167,7 +166,6 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
     assert third not in _published_heads(world)
     _open(restored)
     assert _lost(world) == rollbacks, "it is stored permanently"
-    restored.database.close()
 
 
 def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires(world: World) -> None:
@@ -190,7 +188,6 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     assert (expired.state, expired.charged) == ("expired", session.reserved)
     _open(restored)
     assert session.id not in _published_heads(restored)
-    restored.database.close()
 
 
 def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> None:
@@ -207,7 +204,6 @@ def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> No
     assert restored.kinds(first)[-2:] == ["rolled_back", "settled"]
     assert sessions.close(restored, lost.id).state == "expired"
     audit.refuse_unsound(restored.database)
-    restored.database.close()
 
 
 def test_a_repeated_request_publishes_what_a_stopped_server_recorded(world: World) -> None:
@@ -270,7 +266,6 @@ def test_a_copy_without_the_end_of_a_session_is_refused(world: World, is_publish
     restored = restore()
     with pytest.raises(BelowEpoch, match=lacking):
         _open(restored)
-    restored.database.close()
 
 
 def test_a_start_publishes_the_end_of_each_session_whose_line_it_removes(
@@ -298,7 +293,6 @@ def test_a_start_publishes_the_end_of_each_session_whose_line_it_removes(
     restored = restore()
     with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
         _open(restored)
-    restored.database.close()
 
 
 def test_a_ledger_with_other_entries_keeps_the_lines_of_its_sessions(world: World) -> None:
@@ -315,7 +309,6 @@ def test_a_ledger_with_other_entries_keeps_the_lines_of_its_sessions(world: Worl
     assert _heads(restored)[dataset].sequence <= published.heads[dataset].sequence
     published.forget_ended(restored.database)
     assert _published_heads(restored)[session.id].sequence == 4
-    restored.database.close()
 
 
 def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +353,6 @@ def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(
     theirs.forget_ended(neighbour.database)
     assert _published_heads(world) == _heads(world)
     assert ours.behind == theirs.behind == 0
-    neighbour.database.close()
 
 
 def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,14 +521,12 @@ def test_an_older_service_gets_an_epoch_and_requires_it_afterwards(tmp_path: Pat
     world.settings.epoch.unlink()
     with pytest.raises(BelowEpoch, match="is missing"):
         _open(world)
-    world.database.close()
 
 
 def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home", epoch_file=tmp_path / "no disk here" / "epoch")
     with pytest.raises(StartRefused, match="PURSE_EPOCH_FILE"):
         _open(world)
-    world.database.close()
 
 
 def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: World) -> None:
@@ -570,7 +560,6 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
     with pytest.raises(ApiError, match="dataset_frozen") as refused:
         restored.submit(first, privacy={"epsilon": 0.1})
     assert "older copy" in str(refused.value.detail)
-    restored.database.close()
 
 
 @pytest.mark.parametrize("reason", ["", "x" * 257, "a\nb"])
@@ -582,7 +571,6 @@ def test_an_acceptance_needs_a_valid_reason(world: World, reason: str) -> None:
     with pytest.raises(CodecError, match="reason"):
         rollback.accept(restored.database, restored.settings, reason)
     assert restored.dump() == state_before
-    restored.database.close()
 
 
 def test_the_command_accepts_once_and_only_if_heads_are_missing(
@@ -655,4 +643,3 @@ def test_servers_that_share_a_file_lose_none_of_each_others_heads(
     _open(World.at(world.settings.home))
     assert Epoch.read(world.settings, world.database).heads == _heads(world)
     assert ours.behind == theirs.behind == 0
-    neighbour.database.close()

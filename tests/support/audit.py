@@ -5,11 +5,14 @@ from functools import cache
 
 import numpy as np
 
+from accounting import Privacy
 from accounting.calibration import certify
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.audit import attack
+from solvers import plan as plan_of
+from solvers.audit import CASES, attack
 from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
+from solvers.audit.cases import Case
 from solvers.audit.neighbors import Row
 from solvers.methods import Run
 from solvers.problem import Problem
@@ -75,6 +78,15 @@ def seeded_attack(
     noise = sources(seed)
     attempt = attack.Attack(method, problem, (first, second), statistic, position, other_rows=other_rows)
     return lambda runs: attempt.scores(plan, runs, noise)
+
+
+def case_attack(name: str, seed: int, privacy: Privacy | None = None) -> tuple[Plan, Attack]:
+    """Return the plan of a case of `purse audit`, for its own guarantee or another one, and the attack on it."""
+    case = CASES[name]
+    assert isinstance(case, Case)
+    quote = plan_of(case.method, case.problem, privacy or case.privacy)
+    planned = quote.release.plan
+    return planned, seeded_attack(quote.method, quote.problem, planned, *case.pair(), seed, other_rows=case.other_rows)
 
 
 def seeded_scores(

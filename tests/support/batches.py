@@ -22,6 +22,15 @@ class OwnBatches(Noise):
         return _batches(self, n, rate, count)
 
 
+class ScriptedBatches(OwnBatches):
+    """Batches as they are set."""
+
+    batch: NDArray[np.int64]
+
+    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
+        return self.batch
+
+
 @contextmanager
 def own_batches() -> Iterator[None]:
     """Within, the oracles take the batches of an `OwnBatches` from it."""

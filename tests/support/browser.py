@@ -74,9 +74,9 @@ class Visitor:
     @classmethod
     @contextmanager
     def arrived(
-        cls, browser: Browser, url: str, token: str | None, first: str = PREFIX, **options: Any
+        cls, browser: Browser, url: str, token: str | None, first: str | None = PREFIX, **options: Any
     ) -> Iterator["Visitor"]:
-        """Open the first page in a new context, signed in by a token.
+        """Start a new context, signed in by a token, and open the first page if there is one.
 
         At the end, fail if the browser has asked another origin or has reported an error.
         """
@@ -95,7 +95,8 @@ class Visitor:
             if token is not None:
                 cookie = {"name": COOKIE, "value": token, "domain": urlsplit(url).hostname, "path": PREFIX}
                 context.add_cookies([cookie | {"httpOnly": True, "sameSite": "Strict"}])  # type: ignore[list-item]
-                visitor.page.goto(first)
+                if first is not None:
+                    visitor.page.goto(first)
             yield visitor
             assert visitor.elsewhere == []
             assert visitor.complaints == [], visitor.complaints
@@ -114,13 +115,18 @@ class Visitor:
         self.page.get_by_role("button", name=name).click()
         self.page.get_by_role("dialog").get_by_role("button").last.click()
 
-    def check(self) -> None:
+    def check(self, contrast: str = "*") -> None:
         """Fail if axe finds a violation, a page is too wide, or bars are cut: on a desk in light, on a phone in dark.
 
         A phone sees the same elements in other sizes, but for the heads of tables, as a test of the styles checks. So
         axe runs only the rules about colours, sizes and tables there.
+
+        Parameters
+        ----------
+        contrast : selects the elements whose contrast is measured; all thousands of a long page take a minute of CPU
         """
         self.page.evaluate(_AXE.axe_script)
+        self.page.evaluate("(selector) => axe.configure({ rules: [{ id: 'color-contrast', selector }] })", contrast)
         self.page.evaluate(_UNDIMMED)
         for scheme, size, rules in (("light", DESK, None), ("dark", PHONE, _PHONE_RULES)):
             self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

@@ -20,18 +20,14 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import advance, share
 from accounting.records.offline import verify_ledger
-from tests.support.receipts import AT, GD, KEY, MODEL, make
+from tests.support.chains import AT, ledger_of
+from tests.support.receipts import GD, KEY, MODEL, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
 
 
 def chain(*events: LedgerEvent, rule: Filter = RULE, dataset: str = "d1", records: int = 20_000) -> list[Entry]:
-    state, first = advance(None, Opened(dataset, records, rule), AT)
-    entries = [first]
-    for event in events:
-        state, entry = advance(state, event, AT)
-        entries.append(entry)
-    return entries
+    return ledger_of(Opened(dataset, records, rule), *events)[1]
 
 
 PAID = RULE.cost(calibrate(GD, Privacy(0.5, 1e-6)).plan)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -26,13 +27,8 @@ def new_calibrations() -> Iterator[None]:
 @contextmanager
 def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]:
     """Replace one of the product's functions."""
-    original = owner.__dict__[name]
-    with new_calibrations():
-        setattr(owner, name, mutant)
-        try:
-            yield
-        finally:
-            setattr(owner, name, original)
+    with new_calibrations(), patch.object(owner, name, mutant):
+        yield
 
 
 def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:

@@ -21,23 +21,20 @@ from accounting.plan import Query
 from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.events import Charged, Opened, Released, Started
-from accounting.records.ledger import advance
 from accounting.records.signing import SigningKey
+from tests.support.chains import AT, ledger_of
 
 KEY = signing.generate_key()
 KEYS = signing.jwks(KEY)
 MODEL = "ab" * 32
-AT = "2026-01-02T03:04:05.678Z"
 GD = (Query("gradient", 100, Gaussian()),)
 SVRG = (Query("snapshot", 4, Gaussian(), 0.3), Query("change", 100, PoissonGaussian(0.01)))
 
 
 def release_entry(job: str = "j1", model: str = MODEL) -> Entry:
-    rule = Filter.open("rdp", Privacy(2.0, 1e-6))
-    state, _ = advance(None, Opened("d1", 20_000, rule), AT)
-    state, _ = advance(state, Charged(job, (1, 1), Privacy(0.5, 1e-6)), AT)
-    state, _ = advance(state, Started(job, 1), AT)
-    return advance(state, Released(job, 1, model), AT)[1]
+    opening = Opened("d1", 20_000, Filter.open("rdp", Privacy(2.0, 1e-6)))
+    charge = Charged(job, (1, 1), Privacy(0.5, 1e-6))
+    return ledger_of(opening, charge, Started(job, 1), Released(job, 1, model))[1][-1]
 
 
 ENTRY = release_entry()

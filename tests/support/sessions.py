@@ -11,11 +11,12 @@ from accounting.plan import Query
 from accounting.records import receipt
 from accounting.records.chain import Entry
 from accounting.records.events import LedgerEvent, Opened, Reserved, Settled
-from accounting.records.ledger import LedgerState, advance, share, step
+from accounting.records.ledger import LedgerState, share, step
 from accounting.records.outside import event_from_json
 from accounting.records.session_receipt import SessionEnd, build
 from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json, refund
-from tests.support.receipts import AT, KEY
+from tests.support.chains import ledger_of
+from tests.support.receipts import KEY
 
 N = 20_000
 RULE = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
@@ -67,12 +68,7 @@ def settled(ours: Filter, planned: SessionPlan, recorded: list[int], name: str =
 def run(
     ours: Filter, *events: LedgerEvent, records: int = N, relation: Any = "replace_one"
 ) -> tuple[LedgerState, list[Entry]]:
-    state, entry = advance(None, Opened("d1", records, ours, neighbors=relation), AT)
-    entries = [entry]
-    for event in events:
-        state, entry = advance(state, event, AT)
-        entries.append(entry)
-    return state, entries
+    return ledger_of(Opened("d1", records, ours, neighbors=relation), *events)
 
 
 def ended_session(

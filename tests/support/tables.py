@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from accounting.noise import Noise
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
@@ -15,8 +14,8 @@ from solvers.inference import RegressionTable
 from solvers.inference.coordinates import Stds
 from solvers.inference.table import SolvedTable, Units, table
 from solvers.losses import Logistic, Squared
-from solvers.solve import PlannedRun, run
-from tests.support.seeded import SeededBits
+from solvers.solve import PlannedRun
+from tests.support.runs import run_quote
 
 Vector = NDArray[np.float64]
 
@@ -45,7 +44,7 @@ def table_of(
     problem, numbers = quote.problem, columns_of(quote).widths.count(1)
     rows = np.column_stack((X, np.ones(len(X))))
     data = inputs.of_arrays(rows, y, problem, present)
-    answers, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(seed)))
+    answers, *_ = run_quote(quote, data, seed)
     stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
     return table(problem, quote.method, answers, stds, Units((0.0,) * numbers, (1.0,) * numbers))  # type: ignore[arg-type]
 

@@ -31,8 +31,9 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import advance, share, step
 from tests.support import sessions
+from tests.support.chains import AT
 from tests.support.ledgers import PAID, RULE, relinked
-from tests.support.receipts import AT, MODEL
+from tests.support.receipts import MODEL
 
 VALUES: tuple[Any, ...] = (None, True, 0, -1, 0.5, 1e300, "", "01", "x\n", [], {})
 _SLACKED = Filter.open("rdp", Privacy(2.0, 1e-6), 1e-7)

@@ -1,12 +1,19 @@
-"""Noise of a compiled walk: recorded, and replayed for answers that are asked one by one."""
+"""A compiled walk compared with single answers: its noise is recorded, and replayed for answers asked one by one."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Tails
 from accounting.noise import source as noises
+from accounting.plan import Plan, PlannedQuery
+from solvers import kernels
+from solvers.data_access.data import Data
+from solvers.data_access.sampled import SampledOracle
+from solvers.data_access.walk import WalkingOracle
+from solvers.domains import Free
 from tests.support.batches import OwnBatches
 from tests.support.seeded import SeededBits
 
@@ -65,3 +72,35 @@ class Replayed(OwnBatches):
 
     def skip(self) -> None:
         next(self._steps)
+
+
+def answers_far_from_the_anchor(
+    data: Data,
+    noise_multiplier: float,
+    start: Floats,
+    anchor: Floats,
+    snapshot: Floats,
+    count: int,
+    centred: bool = False,
+) -> int:
+    """Compare a walk's points with those of single answers, and return how many answers are far from the anchor."""
+    problem, step, recorded = data.problem, 0.02, Recorded(5)
+    queries = Plan((PlannedQuery("change", count, PoissonGaussian(3.0 / problem.n), noise_multiplier),))
+    walking = WalkingOracle(problem, data, queries, recorded)
+    points = walking.walk("change", start, anchor, snapshot, step, count, centred)
+    assert points is not None
+    replayed = Replayed(recorded)
+    oracle, w, far_count = SampledOracle(problem, data, queries, replayed), start, 0
+    change = oracle.centred_change if centred else oracle.sampled_change
+    tolerance = 0.0 if isinstance(problem.domain, Free) else 1e-12
+    for point in points:
+        distance = kernels.length(w - anchor)
+        if distance == 0:
+            replayed.skip()
+        if problem.L * distance <= problem.G:
+            v = change("change", w, anchor) + snapshot
+        else:
+            v, far_count = oracle.sampled_gradient("change", w), far_count + 1
+        np.testing.assert_allclose(point, problem.prox(w - step * v, step), rtol=0, atol=tolerance)
+        w = point
+    return far_count

@@ -75,12 +75,12 @@ def _excess(mechanism: Mechanism, z: float, pairs: Sequence[tuple[Dataset, Datas
     """Return the largest exact delta over the stated one, at each epsilon that the accountant states."""
     x, step = _line(z)
     plan = Plan((PlannedQuery("answer", 1, mechanism, z),), relation)
+    laws = {dataset: _law(mechanism, dataset, z, x) for dataset in set(itertools.chain.from_iterable(pairs))}
     worst = 0.0
     for delta in DELTAS:
         gamma = math.exp(certify(plan, delta)[0])
-        for pair in pairs:
-            laws = [_law(mechanism, dataset, z, x) for dataset in pair]
-            worst = max(worst, _hockey_stick(laws[0], laws[1], gamma, step) / delta)
+        for first, second in pairs:
+            worst = max(worst, _hockey_stick(laws[first], laws[second], gamma, step) / delta)
     return worst
 
 

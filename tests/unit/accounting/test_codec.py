@@ -23,6 +23,7 @@ from accounting.records.codec import (
     release_plan_to_json,
 )
 from accounting.records.documents import canonical, parse
+from tests.support.json_values import json_values
 
 batches = st.integers(1, 10**10).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n)))
 mechanisms = (
@@ -35,11 +36,7 @@ plans = st.lists(queries, min_size=1, max_size=6).map(
     lambda qs: Plan(tuple(PlannedQuery(f"q{i}", q.count, q.mechanism, q.noise_multiplier) for i, q in enumerate(qs)))
 )
 INTEGERS = st.integers(1 - 2**53, 2**53 - 1) | st.sampled_from([2**53 + 1, -(2**53) - 1, 10**21, -(10**400)])
-JSON = st.recursive(
-    st.none() | st.booleans() | INTEGERS | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+JSON = json_values(INTEGERS)
 # documents that come close: our own keys around arbitrary values
 OWN = st.sampled_from(
     ["name", "count", "mechanism", "noise_multiplier", "rate", "batch", "rows", "steps", "each", "parts"]

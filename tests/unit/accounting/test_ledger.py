@@ -33,6 +33,7 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, share, spent_epsilon
 from accounting.records.replay import replay
+from tests.support.chains import ledger_of
 
 BUDGET = Privacy(1.0, 1e-6)
 RULE = Filter.open("rdp", BUDGET)
@@ -45,12 +46,7 @@ def opened(rule: Filter = RULE) -> tuple[LedgerState, Entry]:
 
 
 def run(*events: LedgerEvent, rule: Filter = RULE) -> tuple[LedgerState, list[Entry]]:
-    state, entry = opened(rule)
-    entries = [entry]
-    for event in events:
-        state, entry = advance(state, event, AT)
-        entries.append(entry)
-    return state, entries
+    return ledger_of(Opened("d1", 20_000, rule), *events, at=AT)
 
 
 def cost(share: float, rule: Filter = RULE) -> Cost:

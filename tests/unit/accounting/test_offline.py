@@ -25,6 +25,7 @@ from accounting.records.events import (
 from accounting.records.heads import read_head, sign_head
 from accounting.records.ledger import advance, share
 from accounting.records.offline import shares, verify_ledger, verify_receipt
+from tests.support.chains import AT, ledger_of
 from tests.support.ledgers import (
     BROKEN,
     LEDGER,
@@ -41,7 +42,7 @@ from tests.support.ledgers import (
     signed,
     unrecorded_receipt,
 )
-from tests.support.receipts import AT, KEY, KEYS, MODEL, SVRG, make
+from tests.support.receipts import KEY, KEYS, MODEL, SVRG, make
 from tests.support.tampering import valid_ledgers
 
 
@@ -131,11 +132,7 @@ def test_share_time_and_profile_of_a_receipt_are_the_ledgers() -> None:
 def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:
     """A receipt claims neither persons if rows were registered, nor rows if persons were registered."""
     for registered in (Unit(), Unit("person", 8)):
-        state, first = advance(None, Opened("d1", 500, RULE, unit=registered), AT)
-        entries = [first]
-        for event in job("j1"):
-            state, entry = advance(state, event, AT)
-            entries.append(entry)
+        _, entries = ledger_of(Opened("d1", 500, RULE, unit=registered), *job("j1"))
         for claimed, records in itertools.product((Unit(), Unit("person", 8), Unit("person", 9)), (500, 5)):
             document = signed(entry=entries[3], records=records, unit=claimed)
             holds = (claimed, records) == (registered, 500)
@@ -150,8 +147,7 @@ def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:
 def test_a_family_has_the_unit_that_its_ledger_opened_with() -> None:
     units = Unit(), Unit("person", 8), Unit("person", 9)
     for opened, joined in itertools.product(units, units):
-        state, first = advance(None, Opened("d1", 500, RULE, "kin", opened), AT)
-        entries = [first, advance(state, Joined("d2", 500, "ada", joined), AT)[1]]
+        _, entries = ledger_of(Opened("d1", 500, RULE, "kin", opened), Joined("d2", 500, "ada", joined))
         if opened == joined:
             assert verify_ledger(entries).sequence == 2
         else:

@@ -47,6 +47,7 @@ from tests.support.forgeries import (
     other_releases,
     renamed_key,
 )
+from tests.support.json_values import json_values
 from tests.support.receipts import (
     BAD_EVENTS,
     ENTRY,
@@ -371,11 +372,7 @@ def test_read_refuses_invalid_documents(raw: str | bytes) -> None:
         receipt.verify(receipt.read(raw), KEYS)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+JSON = json_values()
 SIGNATURES = st.text() | st.from_regex(r"[\w-]{0,30}\.[\w-]{0,30}\.[\w-]{0,30}") | st.just(GOOD["signature"]) | JSON
 
 

@@ -23,6 +23,7 @@ from accounting.records.filters import filter_from_json, filter_to_json
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import replay
 from tests.reference import losses as reference
+from tests.support.chains import ledger_of
 
 BUDGET, SLACK = Privacy(3.0, 1e-6), 1e-7
 RULE = Filter.open("rdp", BUDGET, SLACK)
@@ -111,10 +112,8 @@ def test_several_uses_share_the_slack() -> None:
 
 
 def _run(*costs: Cost, rule: Filter = RULE) -> LedgerState:
-    state, _ = advance(None, Opened("d1", 1000, rule), "t")
-    for i, cost in enumerate(costs):
-        state, _ = advance(state, Charged(f"j{i}", cost, Privacy(0.5, 1e-6)), "t")
-    return state
+    charges = (Charged(f"j{i}", cost, Privacy(0.5, 1e-6)) for i, cost in enumerate(costs))
+    return ledger_of(Opened("d1", 1000, rule), *charges)[0]
 
 
 def test_the_seventeenth_approximation_is_refused_and_other_jobs_are_not() -> None:

@@ -12,7 +12,6 @@ from accounting.divergences import slot_law, slot_sums
 from accounting.divergences.allocation import hockey_stick
 from accounting.divergences.slot_law import SlotLaw
 from accounting.mechanisms import RandomAllocation
-from tests.reference.allocation import of_two
 
 Vector = NDArray[np.float64]
 UNIT = 2.0**-53
@@ -213,20 +212,6 @@ def test_the_bound_is_never_below_the_truth_and_near_it(slots: int, q: float, c:
     bound = hockey_stick(RandomAllocation(q, slots), 1 / c, epsilon)
     assert error < 0.06 * truth
     assert truth - 6.5 * error <= bound <= 1.02 * truth + 6.5 * error
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("q", "c", "epsilon"), [(1.0, 1.57, 12.0), (0.5, 2.5, 15.0), (0.02, 0.72, 0.8), (0.5, 0.2, 0.6)]
-)
-def test_far_tails_of_two_slots_against_the_plane(q: float, c: float, epsilon: float) -> None:
-    gamma, y = math.exp(epsilon), np.linspace(-8, 16 + c, 24_001)
-    phi = np.exp(-y * y / 2) / math.sqrt(2 * math.pi) * (y[1] - y[0])
-    x = np.exp(c * y - c * c / 2) - gamma * np.exp(-c * y - c * c / 2)
-    truth = q * of_two(x, phi, (1 - q) * (gamma - 1) / q)
-    bound = hockey_stick(RandomAllocation(q, 2), 1 / c, epsilon)
-    assert 1e-16 < truth < 1e-4
-    assert truth * (1 - 1e-4) <= bound <= 1.05 * truth
 
 
 FORMS: dict[str, Callable[[float, float], SlotLaw]] = {"independent": slot_law.independent, "ordered": slot_law.ordered}

@@ -11,11 +11,8 @@ from scipy import special
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.mechanisms import ObjectivePerturbation
-from accounting.noise import Noise
-from accounting.plan import Plan
 from solvers import methods, plan, solve
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
 from solvers.domains import L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Sigmoid, Squared
@@ -24,7 +21,7 @@ from solvers.methods.data.ada_ssp import AdaSspRun
 from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2
-from tests.support.seeded import SeededBits
+from tests.support.runs import access_to
 
 PRIVACY = Privacy(1.0, 1e-6)
 GLM = Problem(Logistic(), L2(0.01), n=400, d=3, row_norm=1.0)
@@ -76,7 +73,7 @@ class TestObjectivePerturbation:
             y = np.where(np.arange(GLM.n) % 3 == 0, 1.0, -1.0)
             method = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).method
             assert isinstance(method, ObjectivePerturbationRun)
-            access = DataAccess(GLM, inputs.of_arrays(X * scale, y, GLM), Plan(()), Noise(SeededBits(1)))
+            access = access_to(inputs.of_arrays(X * scale, y, GLM))
             b = np.array([30.0, -20.0, 10.0])
             w = method.minimize(access, GLM, b, 0.0)
             exact = w
@@ -125,9 +122,7 @@ class TestAdaSsp:
             X[0], neighbor[0] = 9 * X[0], 9 * neighbor[0]  # too long: scaled to norm 1
             statistics = []
             for rows, targets in ((X, y), (neighbor, neighbor_y)):
-                access = DataAccess(
-                    LEAST_SQUARES, inputs.of_arrays(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
-                )
+                access = access_to(inputs.of_arrays(rows, targets, LEAST_SQUARES))
                 second, mixed = access.moments(LEAST_SQUARES.loss.slope_bound)
                 upper = np.triu_indices(3)
                 weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
@@ -162,9 +157,7 @@ class TestAdaSsp:
             X[0], neighbor[0] = 9 * X[0], 9 * neighbor[0]  # too long: scaled to norm 1
             w = 10.0 ** rng.uniform(-3, 4) * rng.normal(size=3)
             moved = [
-                DataAccess(
-                    LEAST_SQUARES, inputs.of_arrays(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
-                ).mean_gradient(range(400), w)
+                access_to(inputs.of_arrays(rows, targets, LEAST_SQUARES)).mean_gradient(range(400), w)
                 for rows, targets in ((X, y), (neighbor, neighbor_y))
             ]
             assert width == 3

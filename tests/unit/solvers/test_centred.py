@@ -29,7 +29,7 @@ from solvers.methods import DpSvrg, DpSvrgPp
 from solvers.methods.defaults import batches
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from tests.support.batches import OwnBatches, own_batches
+from tests.support.batches import ScriptedBatches, own_batches
 from tests.support.coded_rows import unfolded
 from tests.support.noiseless import ExactAnswer, noiseless
 from tests.support.seeded import SeededBits
@@ -40,15 +40,6 @@ SIZE = RATE * N
 LOSSES: list[Loss] = [Logistic(), HuberHinge(0.3), Squared(0.7), Quantile(0.3, 0.2)]
 
 
-class Scripted(OwnBatches):
-    """Batches as they are set."""
-
-    batch = np.arange(N)
-
-    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
-        return self.batch
-
-
 @pytest.fixture(autouse=True)
 def _own() -> Iterator[None]:
     with own_batches():
@@ -56,9 +47,10 @@ def _own() -> Iterator[None]:
 
 
 @contextmanager
-def scripted_oracle(data: Data) -> Iterator[tuple[SampledOracle, Scripted, list[ExactAnswer]]]:
+def scripted_oracle(data: Data) -> Iterator[tuple[SampledOracle, ScriptedBatches, list[ExactAnswer]]]:
     """Yield an oracle without noise, the source of its batches, and its answers."""
-    source = Scripted(SeededBits(1))
+    source = ScriptedBatches(SeededBits(1))
+    source.batch = np.arange(N)
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
     with noiseless() as answers:
         yield SampledOracle(data.problem, data, queries, source), source, answers

@@ -22,6 +22,7 @@ from solvers.problem import Vector
 from solvers.solve import run
 from solvers.statistics import Evaluation
 from tests.support.coupled import complaints
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 
 N = 300
@@ -79,7 +80,7 @@ class TestEachKind:
         data = inputs.of_arrays(X, KINDS[kind][1], problem)
         counts = data.total(PredictionCounts(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
         assert (counts == exact(kind, method)).all()
-        answers, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+        answers, transcript, _ = run_quote(quote, data, 2)
         assert answers.shape == (method.size(problem),)
         assert transcript.covers(quote.release.plan)
         assert np.abs(answers - counts).max() < 7 * quote.noise_stds[0]

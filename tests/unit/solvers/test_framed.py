@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers import kernels
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.lattice_sums import lattice_mean_gradients
@@ -23,15 +21,15 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
-from solvers.data_access.walk import WalkingOracle
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.problem import Problem
 from tests.support.batches import own_batches
 from tests.support.coded_rows import targets, unfolded
+from tests.support.runs import access_to
 from tests.support.seeded import SeededBits
-from tests.support.walks import Recorded, Replayed
+from tests.support.walks import answers_far_from_the_anchor
 
 Floats = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1, 300, 2))
@@ -80,7 +78,7 @@ def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
 
 def test_readers_that_unfold_see_the_same_rows() -> None:
     implicit, explicit = pair(Squared(0.5), frame())
-    accesses = [DataAccess(data.problem, data, Plan(()), Noise(SeededBits(1))) for data in (implicit, explicit)]
+    accesses = [access_to(data) for data in (implicit, explicit)]
     w = np.random.default_rng(1).standard_normal(D)
     implicit_value, explicit_value = (access.one_pass(range(3, 250), w, 0.3) for access in accesses)
     assert np.allclose(implicit_value, explicit_value, rtol=0, atol=1e-11)
@@ -99,23 +97,9 @@ def test_readers_that_unfold_see_the_same_rows() -> None:
 
 def test_a_walk_in_a_frame_has_the_points_of_single_answers() -> None:
     implicit, _ = pair(Logistic(), frame())
-    task = implicit.problem
-    queries = Plan((PlannedQuery("change", 10_000, PoissonGaussian(RATE), 0.4),))
-    recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
-    snapshot = np.linspace(-0.2, 0.2, D)
+    anchor = np.full(D, 0.1)
     with own_batches():
-        points = WalkingOracle(task, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
-        assert points is not None
-        replayed = Replayed(recorded)
-        plain, w = SampledOracle(task, implicit, queries, replayed), anchor
-        for point in points:
-            distance = kernels.length(w - anchor)
-            if distance == 0:
-                replayed.skip()
-            is_near = task.L * distance <= task.G
-            v = plain.sampled_change("change", w, anchor) + snapshot if is_near else plain.sampled_gradient("change", w)
-            w = task.prox(w - step * v, step)
-            np.testing.assert_array_equal(point, w)
+        answers_far_from_the_anchor(implicit, 0.4, anchor, anchor, np.linspace(-0.2, 0.2, D), 60)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6, 1e12])

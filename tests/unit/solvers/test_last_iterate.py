@@ -14,7 +14,6 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.bounds import gradient_error
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
 from solvers.data_access.last_iterate import HiddenStepsOracle, pulled_back
 from solvers.data_access.meter import Meter
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
@@ -24,9 +23,9 @@ from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Vector
-from solvers.regularizers import L1, L2, ElasticNet, Regularizer
+from solvers.regularizers import L1, L2, ElasticNet
 from solvers.solve import run
-from tests.support.runs import as_method
+from tests.support.runs import access_to, as_method, run_quote
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -40,25 +39,34 @@ def _rows(problem: Problem, seed: int = 0) -> tuple[Vector, Vector]:
 
 def _step(problem: Problem, step: float, X: Vector, y: Vector, at: Vector) -> Vector:
     """y -> m before it is rounded: P, then the gradient step."""
-    access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
+    access = access_to(inputs.of_arrays(X, y, problem))
     w = problem.prox(pulled_back(at, reach(problem, step)), step)
     return w - step * access.mean_gradient(range(problem.n), w)
 
 
+CONTRACTING = [
+    Problem(HuberHinge(0.5), regularizer, domain, n=20, d=3, row_norm=1.0)
+    for regularizer in (L2(0.3), ElasticNet(0.1, 0.3))
+    for domain in (Free(), L2Ball(0.7), L1Ball(0.7), LinfBall(0.4), Simplex())
+]
+CONTRACTING.append(Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("regularizer", [L2(0.3), ElasticNet(0.1, 0.3)], ids=repr)
-@pytest.mark.parametrize("domain", [Free(), L2Ball(0.7), L1Ball(0.7), LinfBall(0.4), Simplex()], ids=lambda c: c.name)
-def test_a_step_contracts_and_one_record_moves_it_within_the_bound(regularizer: Regularizer, domain: Domain) -> None:
+@pytest.mark.parametrize("problem", CONTRACTING, ids=repr)
+def test_a_step_contracts_and_one_record_moves_it_within_the_bound(problem: Problem) -> None:
     """The proof builds on ||m - m'|| <= c ||y - x|| + 2 b for any y and x and any two neighbors."""
-    problem = Problem(HuberHinge(0.5), regularizer, domain, n=20, d=3, row_norm=1.0)
-    step = 1 / problem.L
+    step, size = 1 / problem.L, problem.size
     c, bound, rng, tightest = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3), 0.0
+    assert DpGdRun(5, step, "last").bounds(problem) == {"last_iterate": (bound, size)}
     for k in range(200):
         X, y = _rows(problem, k)
+        if problem.outputs > 1:
+            y = rng.integers(0, 3, problem.n).astype(float)
         neighbor = X.copy()
         neighbor[4] = -X[4] * rng.choice([1.0, 50.0])
-        point = rng.normal(size=3) * rng.choice([0.1, 1.0, 10.0, 1e6])
-        moved_point = point + rng.normal(size=3) * rng.choice([0.0, 1e-3, 1.0, 1e5])
+        point = rng.normal(size=size) * rng.choice([0.1, 1.0, 10.0, 1e6])
+        moved_point = point + rng.normal(size=size) * rng.choice([0.0, 1e-3, 1.0, 1e5])
         moved = float(
             np.linalg.norm(_step(problem, step, X, y, point) - _step(problem, step, neighbor, y, moved_point))
         )
@@ -155,14 +163,7 @@ def test_a_step_that_is_not_positive_is_refused(step: float) -> None:
 def test_only_the_last_iterate_is_an_answer() -> None:
     """Signs of life come at every step, and all of them but the last say that nothing was answered yet."""
     quote, heard = plan(DpGd(steps=7, step=0.5, release="last"), PROBLEM, PRIVACY), list[int]()
-    w, transcript, _ = run(
-        quote.method,
-        PROBLEM,
-        inputs.of_arrays(*_rows(PROBLEM), PROBLEM),
-        quote.release,
-        Noise(SeededBits(1)),
-        heard.append,
-    )
+    w, transcript, _ = run_quote(quote, inputs.of_arrays(*_rows(PROBLEM), PROBLEM), 1, on_answer=heard.append)
     assert heard == [0] * 7 + [1]
     assert transcript == quote.release.plan
     assert np.isfinite(w).all()
@@ -236,33 +237,16 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
         for value in (0.0, np.nan, 1e300, -np.inf):
             X, y = _rows(problem)
             X[::3], y[::2] = value, value
-            w, transcript, _ = run(
-                quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2))
-            )
+            w, transcript, _ = run_quote(quote, inputs.of_arrays(X, y, problem), 2)
             assert np.isfinite(w).all()
             assert float(np.linalg.norm(w - domain.project(w))) <= 1e-12
             assert transcript == quote.release.plan
 
 
-@pytest.mark.slow
 def test_losses_of_several_outputs() -> None:
-    """The same contraction and bound on the flat w of softmax; curvatures add up to at most K L."""
-    problem = Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0)
-    step = 1 / problem.L
-    c, bound, rng = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3)
-    assert DpGdRun(5, step, "last").bounds(problem) == {"last_iterate": (bound, 6)}
-    for k in range(100):
-        X, _ = _rows(problem, k)
-        y = rng.integers(0, 3, problem.n).astype(float)
-        neighbor = X.copy()
-        neighbor[4] = -50 * X[4]
-        point = rng.normal(size=6) * rng.choice([0.1, 10.0])
-        moved_point = point + rng.normal(size=6) * rng.choice([0.0, 1e-3, 10.0])
-        moved = float(
-            np.linalg.norm(_step(problem, step, X, y, point) - _step(problem, step, neighbor, y, moved_point))
-        )
-        assert moved <= c * float(np.linalg.norm(point - moved_point)) + 2 * bound
-    release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
+    problem = CONTRACTING[-1]
+    X, _ = _rows(problem)
+    release = solve(DpGd(release="last"), problem, X, np.arange(problem.n) % 3.0, PRIVACY)
     assert release.coefficients.shape == (6,)
     assert release.event["type"] == "GaussianDpEvent"
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from accounting import Privacy
 from accounting.filter import Filter
-from accounting.noise import Noise
 from accounting.privacy import Unit
 from accounting.records import recomputation
 from solvers import Problem, plan
@@ -21,9 +20,9 @@ from solvers.methods.defaults.little_signal import model_kind
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
-from solvers.solve import PlannedRun, data_of, run
+from solvers.solve import PlannedRun, data_of
 from tests.support import receipts
-from tests.support.seeded import SeededBits
+from tests.support.runs import run_quote
 from tests.support.standardised import LIMITED_LOSSES
 
 Vector = NDArray[np.float64]
@@ -70,9 +69,7 @@ def test_no_cell_is_worse_than_zeros(loss: Loss, cell: tuple[int, int, float, Un
         rows = n * unit.slots // 2 if unit.is_person else n
         X, y = drawn(problem, rows, seed)
         data = data_of(quote.problem, X, y, np.arange(rows) % n if unit.is_person else None)
-        w, _, _ = run(
-            quote.method, quote.problem, data, quote.release, Noise(SeededBits(seed)), preparation=quote.preparation
-        )
+        w, _, _ = run_quote(quote, data, seed)
         zero = risk(loss, X, y, 0 * w)
         excess.append((risk(loss, X, y, w) - zero) / max(zero, 0.2))  # zeros are almost best for one of the losses
     assert np.mean(excess) < 0.1 + 2 * np.std(excess) / math.sqrt(RUNS)
@@ -101,7 +98,7 @@ def test_below_the_least_signal_the_model_is_a_constant(loss: Loss, threshold: f
     X = np.column_stack((rng.uniform(-1, 1, (n, 2)), np.ones(n)))
     y = np.maximum(np.sign(X[:, 0]), 0.0) if loss.outputs > 1 else np.sign(X[:, 0])
     data = data_of(quote.problem, X, y)
-    w, _, _ = run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation)
+    w, _, _ = run_quote(quote, data, 3)
     slopes = w.reshape(-1, 3)[:, :-1]
     assert bool((slopes == 0).all()) == is_constant
 
@@ -143,9 +140,7 @@ def test_many_columns_of_few_records_give_a_direction_at_a_small_cost(is_related
     if not is_related:
         y, y_test = np.random.default_rng(3).permutation(y), np.random.default_rng(4).permutation(y_test)
     data = data_of(problem, X, y, persons)
-    w, transcript, _ = run(
-        quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation
-    )
+    w, transcript, _ = run_quote(quote, data, 5)
     assert {query.name for query in transcript.queries} == {"gradient", "spread"}
     loss, accuracy = risk(Logistic(), X_test, y_test, w), float(np.mean(y_test * (X_test @ w) > 0))
     if is_related:
@@ -196,7 +191,7 @@ def test_empty_slots_do_not_multiply_the_noise_of_margins() -> None:
     X, _ = texts(1500, len(WORDS.widths), 1)
     y = np.random.default_rng(1).choice((-1.0, 1.0), 1500)
     data = data_of(problem, X, y, np.arange(1500))
-    w, _, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+    w, _, _ = run_quote(quote, data, 1)
     assert np.var(X @ w) < 1 / 16
 
 
@@ -230,7 +225,7 @@ def test_rows_have_a_mean_square_of_about_1_in_the_frame(
 
     monkeypatch.setattr(StandardisedOracle, "gradient", recorded)
     data = data_of(problem, X, rng.choice((-1.0, 1.0), n))
-    run(quote.method, problem, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+    run_quote(quote, data, 1)
     [square] = {float((frame.rows(X)[:, :-1] ** 2).sum(axis=1).mean()) for frame in frames}
     assert 0.5 < square < 1.5
 
@@ -240,9 +235,7 @@ def test_a_receipt_states_the_answers_given_and_the_epsilon_of_the_plan() -> Non
     problem = of_columns(WORDS)
     quote = plan(AdaptiveGd(steps=20), problem, Privacy(4.0, 1e-5))
     data = data_of(problem, *texts(1000, len(WORDS.widths), 1))
-    _, transcript, means = run(
-        quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation
-    )
+    _, transcript, means = run_quote(quote, data, 5)
     planned = quote.release.plan
     assert means is None
     assert {query.name for query in planned.queries} - {query.name for query in transcript.queries} == {

@@ -29,13 +29,14 @@ from solvers.methods.defaults.phases import Law, ScheduleBound
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
+from tests.support.runs import access_to, run_quote
 from tests.support.seeded import SeededBits
 
 TARGET = Privacy(1.0, 1e-6)
 
 
 def _access(problem: Problem, X: Vector, y: Vector, plan_: Plan | None = None) -> DataAccess:
-    return DataAccess(problem, inputs.of_arrays(X, y, problem), plan_ or Plan(()), Noise(SeededBits(1)))
+    return access_to(inputs.of_arrays(X, y, problem), plan_)
 
 
 @pytest.mark.slow
@@ -246,7 +247,7 @@ def test_late_phases_with_tiny_steps_keep_the_model() -> None:
     X, y = np.full((2_000, 2), 0.7), np.ones(2_000)
     for method in (Localization(phases=16, ratio=16.0), PhasedSgd(phases=16, ratio=16.0)):
         quote = plan(method, problem, Privacy(1.0, 1e-6))
-        model, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
+        model, *_ = run_quote(quote, inputs.of_arrays(X, y, problem))
         assert np.abs(model).max() > quote.noise_stds[0] / 100
 
 

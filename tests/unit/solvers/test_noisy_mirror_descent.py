@@ -27,8 +27,7 @@ from solvers.methods.defaults.descent import distance
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
-from solvers.solve import run
-from tests.support.runs import as_method
+from tests.support.runs import as_method, run_quote
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -183,7 +182,7 @@ def test_the_potential_of_the_least_bound() -> None:
         assert isinstance(quote.method, NoisyMirrorDescentRun)
         assert isinstance(quote.method.potential, potential)
         X, y = np.random.default_rng(0).uniform(-0.1, 0.1, (400, 3000)), np.ones(400)
-        w, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)))
+        w, *_ = run_quote(quote, inputs.of_arrays(X, y, problem), 2)
         assert float(np.linalg.norm(w - domain.project(w))) < 1e-9
     with pytest.raises(Unsuitable, match="does not cover"):
         NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)

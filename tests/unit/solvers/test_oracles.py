@@ -49,6 +49,7 @@ from solvers.methods import Run
 from solvers.methods.run import AllocatedRun, DataRun, FullBatchRun, SampledRun, StandardisedRun
 from solvers.oracles import Access, Allocated, Counting, FullBatch, Sampled, Standardised, Weighted
 from solvers.problem import Problem
+from tests.support.runs import access_to
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Squared(), n=6, d=2, row_norm=1.0)
@@ -158,7 +159,7 @@ def accessed(
     """Return an access whose plan has uses of the mechanism, named "value". These records, or all, have been read."""
     present = np.ones(problem.slots, dtype=np.bool_) if problem.unit.is_person else None
     data = inputs.of_arrays(np.ones((problem.slots, 2)), np.ones(problem.slots), problem, present)
-    access = DataAccess(problem, data, Plan((PlannedQuery("value", uses, mechanism, 1.0),)), Noise(SeededBits(1)))
+    access = access_to(data, Plan((PlannedQuery("value", uses, mechanism, 1.0),)))
     access.mean_gradient(records or range(problem.n), np.zeros(2))
     return access
 
@@ -383,7 +384,7 @@ def test_no_oracle_takes_the_data_of_another_problem(kind: Any) -> None:
 
 
 def test_only_the_loss_may_differ_from_the_problem_of_the_data() -> None:
-    access = DataAccess(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+    access = access_to(inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN)
     for variant in (replace(PROBLEM, row_norm=2.0), replace(PROBLEM, loss=Logistic())):
         with pytest.raises(Unsuitable, match="another problem"):
             access.mean_gradient(range(6), np.zeros(2), variant)
@@ -391,7 +392,7 @@ def test_only_the_loss_may_differ_from_the_problem_of_the_data() -> None:
 
 def test_a_pass_needs_one_margin() -> None:
     problem = Problem(Softmax(3), n=6, d=2, row_norm=1.0)
-    access = DataAccess(problem, inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem), PLAN, Noise(SeededBits(1)))
+    access = access_to(inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem), PLAN)
     with pytest.raises(Unsuitable, match="one margin"):
         access.one_pass(range(6), np.zeros(6), 0.1)
 
@@ -406,7 +407,7 @@ def test_a_random_number_of_answers_is_drawn_once_in_a_run() -> None:
 def test_second_moments_clip_targets() -> None:
     """The bound of X'y holds for clipped targets only."""
     data = inputs.of_arrays(np.full((6, 2), 0.5), np.ones(6), PROBLEM)
-    _, target_moments = DataAccess(PROBLEM, data, PLAN, Noise(SeededBits(1))).moments(0.25)
+    _, target_moments = access_to(data, PLAN).moments(0.25)
     assert target_moments == pytest.approx([0.125, 0.125])
 
 

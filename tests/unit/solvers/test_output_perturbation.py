@@ -8,11 +8,8 @@ import pytest
 
 from accounting import Privacy, Unit
 from accounting.mechanisms import Laplace
-from accounting.noise import Noise
-from accounting.plan import Plan
 from solvers import plan, solve
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
@@ -22,14 +19,13 @@ from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.regularizers import L2
-from tests.support.runs import as_method
-from tests.support.seeded import SeededBits
+from tests.support.runs import access_to, as_method
 
 PROBLEM = Problem(Logistic(), L2(0.05), n=60, d=3, row_norm=1.0)
 
 
 def _minimized(problem: Problem, X: np.ndarray, y: np.ndarray, pull: float, steps: int) -> np.ndarray:
-    access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
+    access = access_to(inputs.of_arrays(X, y, problem))
     center = np.full(problem.d, 0.3)
     piece = Piece(problem, range(10, 50), pull)
     return piece.minimize(access, problem.domain.project(center), problem.domain.project(center), steps)
@@ -63,7 +59,7 @@ def test_the_bound_is_nearly_reached_by_opposite_records_in_one_dimension() -> N
     piece = Piece(problem, range(40), 0.0)
     iterates = []
     for rows in (X, neighbor):
-        access = DataAccess(problem, inputs.of_arrays(rows, y, problem), Plan(()), Noise(SeededBits(1)))
+        access = access_to(inputs.of_arrays(rows, y, problem))
         iterates.append(piece.minimize(access, np.zeros(1), np.zeros(1), 500))
     assert 0.9 * piece.sensitivity() < float(abs(iterates[0] - iterates[1])[0]) <= piece.sensitivity()
 
@@ -93,7 +89,7 @@ def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release(
         release = solve(OutputPerturbation(), problem, X, y, Privacy(1.0, 1e-6))
         assert release.event["type"] == "GaussianDpEvent"
         assert release.accountant == "exact_gaussian"
-        access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
+        access = access_to(inputs.of_arrays(X, y, problem))
         best = Piece(problem, range(n), 0.0).minimize(access, np.zeros(2), np.zeros(2), 300)
         errors.append(float(np.linalg.norm(release.coefficients - best)))
     assert errors[1] < 0.05 < errors[0] + 0.05

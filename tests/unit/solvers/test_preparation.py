@@ -43,6 +43,7 @@ from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
 from tests.support.mutants import used_before_noise
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -81,7 +82,7 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     X, y = rows
     quote = plan(method, PROBLEM, PRIVACY)
     data, plan_ = inputs.of_arrays(X, y, PROBLEM), quote.release.plan
-    actual, *_ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+    actual, *_ = run_quote(quote, data, 1)
 
     noise = Noise(SeededBits(1))
     moments_plan = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
@@ -111,7 +112,7 @@ def test_the_transcript_names_the_moments_and_the_oracle_of_the_method_has_none(
     monkeypatch.setattr(Meter, "__init__", opening)
     quote = plan(method, PROBLEM, PRIVACY)
     data = inputs.of_arrays(*rows, quote.problem)
-    _, transcript, _ = run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
+    _, transcript, _ = run_quote(quote, data)
     planned = quote.release.plan.queries
     assert {query.name: query for query in transcript.queries} == {query.name: query for query in planned}
     moments_asked, own = opened
@@ -281,14 +282,14 @@ def test_penalties_and_domains_act_on_standardised_coefficients(rows: tuple[Vect
     inside = replace(PROBLEM, domain=L2Ball(1.0))
     quote = plan(DpGd(), inside, Privacy(10.0, 1e-6))
     assert "standardized coefficients" in quote.preparation.statement
-    w, *_ = run(quote.method, inside, inputs.of_arrays(*rows, inside), quote.release, preparation=quote.preparation)
+    w, *_ = run_quote(quote, inputs.of_arrays(*rows, inside))
     assert np.linalg.norm(w) > 1.0
 
 
 def test_answers_are_counted_on_from_the_moments(rows: tuple[Vector, Vector]) -> None:
     quote = plan(DpGd(steps=3), PROBLEM, PRIVACY)
     heard: list[int] = []
-    run(quote.method, PROBLEM, inputs.of_arrays(*rows, PROBLEM), quote.release, None, heard.append, quote.preparation)
+    run_quote(quote, inputs.of_arrays(*rows, PROBLEM), on_answer=heard.append)
     assert sorted(set(heard) - {0}) == [1, 2, 3, 4, 5, 6]
 
 

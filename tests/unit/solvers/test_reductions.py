@@ -32,7 +32,7 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
-from tests.support.runs import as_method
+from tests.support.runs import access_to, as_method, run_quote
 from tests.support.seeded import ScriptedBits, SeededBits
 
 
@@ -79,9 +79,7 @@ def test_rounds_are_composed(privacy: Privacy) -> None:
     [query] = quote.release.plan.queries
     assert query.count == quote.method.rounds > 1  # type: ignore[union-attr]
     heard: list[int] = []
-    _, transcript, _ = run(
-        quote.method, problem, inputs.of_arrays(*_rows(2_000), problem), quote.release, on_answer=heard.append
-    )
+    _, transcript, _ = run_quote(quote, inputs.of_arrays(*_rows(2_000), problem), on_answer=heard.append)
     assert transcript == quote.release.plan
     assert heard[-1] == query.count
     assert quote.release.epsilon <= privacy.epsilon
@@ -192,10 +190,10 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
     drawn = PlannedQuery("drawn", 1, Resampled(Laplace(), 50), 3.0)
     plain = PlannedQuery("plain", 1, Laplace(), 3.0)
     data, queries = inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain))
-    access = DataAccess(problem, data, queries, Noise(SeededBits(1)))
+    access = access_to(data, queries)
     with pytest.raises(OutOfPlan, match="other rows"):
         access.release("drawn", np.zeros(2), 0.1)
-    access = DataAccess(problem, data, queries, Noise(SeededBits(1)))
+    access = access_to(data, queries)
     each_gradient = [tuple(access.mean_gradient(range(i, i + 1), np.zeros(2))) for i in range(50)]
     again = access.redrawn()
     drawn_gradients = [tuple(again.mean_gradient(range(i, i + 1), np.zeros(2))) for i in range(50)]
@@ -219,9 +217,7 @@ def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any, relation: Relat
     assert (quote.release.accountant, quote.method.inner.noise) == ("pure", "laplace")  # type: ignore[union-attr]
     [query] = quote.release.plan.queries
     assert 2 / query.noise_multiplier == pytest.approx(run_epsilon(1.0, 300, relation), rel=1e-6)
-    w, transcript, _ = run(
-        quote.method, problem, inputs.of_arrays(*_rows(300), problem), quote.release, Noise(SeededBits(2))
-    )
+    w, transcript, _ = run_quote(quote, inputs.of_arrays(*_rows(300), problem), 2)
     assert transcript == quote.release.plan == plan_from_json(plan_to_json(transcript))
     assert np.linalg.norm(w) <= 2 + 1e-9
     assert as_method(quote.method).resolve(problem, privacy) == quote.method

@@ -41,10 +41,10 @@ from solvers.inference.target import Target
 from solvers.losses import Huber, Softmax
 from solvers.preparation import Declared
 from solvers.regularizers import L2
-from solvers.solve import run
 from solvers.statistics import Profile
 from solvers.weighting import LinearWeights, LogisticWeights
 from tests.support.noiseless import noiseless
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -373,13 +373,13 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
         records = copied(whole.records, own)
         parts.append(Data(records, whole.y[own], whole.scale[own], replace(problem, n=len(own))))
     apart = partitioned.Partitioned(problem, partitioned.LocalPartitions(parts))
-    first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
+    first, second = (run_quote(quote, d, 1)[0] for d in (whole, apart))
     np.testing.assert_array_equal(first, second)
     assert all("coordinates" in part.cache for part in parts)
     monkeypatch.setattr(weighted, "MOST_CACHED_COORDINATES", 6 * n - 1)  # the limit is for all partitions together
     for part in parts:
         part.cache.clear()
-    third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]
+    third = run_quote(quote, apart, 1)[0]
     np.testing.assert_array_equal(first, third)
     assert not any("coordinates" in part.cache for part in parts)
 

@@ -34,6 +34,7 @@ from solvers.solve import plan, run
 from solvers.statistics import Profile
 from tests.support.members import name_of
 from tests.support.noiseless import noiseless
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 from tests.support.standardised import LIMITED_LOSSES
 
@@ -151,9 +152,7 @@ def test_every_method_runs_by_its_problems_relation(name: str) -> None:
         rows = rng.normal(size=(50, replaced.d))
     y = rng.choice([-1.0, 1.0], 50)
     data = inputs.of_arrays(rows, y, quote.problem)
-    transcript = run(
-        quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)), preparation=quote.preparation
-    )[1]
+    transcript = run_quote(quote, data, 2)[1]
     assert transcript.relation == "zero_out"
     assert quote.release.plan.covers(transcript)
     with pytest.raises(OutOfPlan, match="neighbors"):
@@ -192,6 +191,6 @@ def test_both_runs_may_miss_the_perturbed_minimizer(relation: Any, steps: int) -
     data = inputs.of_arrays(rng.normal(size=(50, 2)), rng.choice([-1.0, 1.0], 50), problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Meter, "perturb", perturb)
-        run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), preparation=quote.preparation)
+        run_quote(quote, data, 2)
     assert steps * bounds["approximation"] == 2 * radius
     assert bounds["minimizer"] >= problem.G

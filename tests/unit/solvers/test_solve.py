@@ -8,7 +8,6 @@ import pytest
 
 from accounting import Privacy
 from accounting.errors import OutOfRange
-from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, domains, losses, methods, plan, regularizers, solve
 from solvers.data_access import inputs
@@ -16,8 +15,8 @@ from solvers.data_access.full_batch import FullBatchOracle
 from solvers.errors import RunFailed
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.selection import Auto
-from solvers.solve import WorkLimits, run
-from tests.support.seeded import SeededBits
+from solvers.solve import WorkLimits
+from tests.support.runs import run_quote
 
 PROBLEM = Problem(
     loss=losses.Logistic(), regularizer=regularizers.L2(1e-2), domain=domains.L2Ball(10.0), n=4000, d=6, row_norm=1.0
@@ -81,11 +80,11 @@ def test_a_run_past_its_plan_releases_nothing(monkeypatch: pytest.MonkeyPatch) -
     beyond = Plan((PlannedQuery(query.name, 4, query.mechanism, query.noise_multiplier),))
     monkeypatch.setattr(FullBatchOracle, "transcript", lambda _: beyond)
     with pytest.raises(RunFailed):
-        run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
+        run_quote(quote, data, 1)
     quieter = Plan((PlannedQuery(query.name, 3, query.mechanism, query.noise_multiplier / 2),))
     monkeypatch.setattr(FullBatchOracle, "transcript", lambda _: quieter)
     with pytest.raises(RunFailed):
-        run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
+        run_quote(quote, data, 1)
 
 
 @pytest.mark.parametrize("result", [np.full(6, np.nan), np.array([np.inf] + [0.0] * 5), np.zeros(5)], ids=repr)
@@ -96,7 +95,7 @@ def test_a_result_that_is_not_a_finite_vector_is_not_released(
     quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     monkeypatch.setattr(DpGdRun, "run", lambda *_: result)
     with pytest.raises(RunFailed):
-        run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
+        run_quote(quote, data, 1)
 
 
 def test_noise_of_more_coordinates_than_are_allowed_is_refused() -> None:

@@ -32,11 +32,11 @@ from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd, DpSvrg
 from solvers.problem import Problem
-from solvers.solve import run
 from tests.support.coded_rows import targets, unfolded
 from tests.support.noiseless import noiseless
 from tests.support.operations import operations
 from tests.support.plain_loops import added, examples
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -248,8 +248,8 @@ def test_the_work_does_not_depend_on_the_entries() -> None:
         )
 
         def all_of_it() -> None:
-            data, noise = Data.coded(inputs.records(form, task), y, task), Noise(SeededBits(1))
-            run(quote.method, task, data, quote.release, noise, preparation=quote.preparation)
+            data = Data.coded(inputs.records(form, task), y, task)
+            run_quote(quote, data)
             for each in sums:
                 data.total(each)
 

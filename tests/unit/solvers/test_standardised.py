@@ -27,8 +27,8 @@ from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Squared
 from solvers.losses.smoothing import BoundedSlope, at_least
 from solvers.methods import AdaptiveGd, DpGd
-from solvers.solve import run
 from tests.support.noiseless import ExactAnswer, noiseless
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 from tests.support.standardised import LIMITED_LOSSES, QUERIES, Vector, every_answer, limited
 
@@ -292,7 +292,7 @@ def test_data_that_were_prepared_for_another_problem_are_refused(change: dict[st
         prepared = replace(quote.problem, **change)
         data = inputs.of_arrays(X[: prepared.n], np.ones(prepared.n), prepared)
         with pytest.raises(Unsuitable, match="another problem"):
-            run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
+            run_quote(quote, data)
 
 
 def test_the_oracle_computes_the_longest_row_of_a_frame_itself(answers: list[ExactAnswer]) -> None:

@@ -11,7 +11,6 @@ from accounting import Privacy
 from accounting.calibration import certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import OutOfPlan
-from accounting.noise import Noise
 from accounting.privacy import Relation, Unit
 from solvers import Problem, count_bounds, plan
 from solvers.columns import Columns
@@ -25,10 +24,9 @@ from solvers.groups import CodeCondition, Groups
 from solvers.losses import Squared
 from solvers.oracles import Counting
 from solvers.problem import Vector
-from solvers.solve import run
 from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles, Table1
 from tests.support.coupled import complaints, complaints_of_each
-from tests.support.seeded import SeededBits
+from tests.support.runs import run_quote
 
 N = 600
 MIXED = Columns((1, 300, 1), ((-1.0, 1.0), (0.0, 1.0)))  # a code of two bytes
@@ -64,7 +62,7 @@ def rows_of(columns: Columns, n: int = N) -> Vector:
 def answers_of(statistic: AnyStatistic, X: Vector, problem: Problem, privacy: Privacy = SURE) -> Vector:
     quote = plan(statistic, problem, privacy)
     data = inputs.of_arrays(X, np.zeros(problem.slots), problem)
-    answers, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+    answers, transcript, _ = run_quote(quote, data, 2)
     assert quote.release.plan.covers(transcript)
     assert transcript.covers(quote.release.plan)
     assert answers.shape == (statistic.size(problem),)
@@ -310,7 +308,7 @@ def test_persons_rows_weigh_less_and_their_number_is_noisy(statistic: AnyStatist
     X, here = rows_of(columns, n * k), np.random.default_rng(4).random(n * k) < 0.5
     quote = plan(statistic, problem, SURE)
     data = inputs.of_arrays(X, np.zeros(n * k), problem, here)
-    answers, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
+    answers, *_ = run_quote(quote, data, 3)
     rows = replace(problem, n=int(here.sum()), unit=Unit())
     alone = answers_of(statistic, X[here], rows)
     if isinstance(statistic, Counts | Quantiles | Table1):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
-from accounting.noise import Noise
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access.data import Data
@@ -14,10 +13,9 @@ from solvers.losses import Huber, HuberHinge, Logistic, Quantile, Softmax, Squar
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, DpSvrgPp, NoisyMirrorDescent, NoisySgd
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2
-from solvers.solve import run
 from tests.support.coded_rows import folded, unfolded
 from tests.support.plain_loops import Unfolded
-from tests.support.seeded import SeededBits
+from tests.support.runs import run_quote
 
 N, COLUMNS = 700, Columns((1, 3, 1, 300, 1, 2, 1))
 RUNS: list[tuple[Any, Any]] = [
@@ -56,9 +54,7 @@ def test_a_run(method: Any, loss: Any, kind: type, preparation: Any, monkeypatch
         with monkeypatch.context() as patch:
             if is_plain:
                 Unfolded(stored.astype(float), COLUMNS, loss).put(patch)
-            results.append(
-                run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), None, quote.preparation)
-            )
+            results.append(run_quote(quote, data, 3))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     assert results[0][1] == results[1][1]
     assert np.abs(results[0][0]).max() > 0

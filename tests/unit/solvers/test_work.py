@@ -23,6 +23,7 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
 from tests.support.operations import operations
+from tests.support.runs import run_quote
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ def work(
     if problem.columns is not None:  # one block of two
         X = np.column_stack((X[:, 0] > 0, X[:, 0] <= 0, np.ones(N))).astype(float)
     once = inputs.of_arrays(X, y, problem, present)
-    run(quote.method, problem, once, quote.release, Noise(SeededBits(1)))  # what is made once
+    run_quote(quote, once, 1)  # what is made once
     noise = Noise(SeededBits(1))
     return operations(
         lambda: run(quote.method, problem, inputs.of_arrays(X, y, problem, present), quote.release, noise)
