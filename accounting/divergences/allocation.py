@@ -46,7 +46,7 @@ _SMALLEST_ROUNDED_EPSILON = 8.0
 _EPSILONS_PER_OCTAVE = 1 << 15  # epsilons between two powers of two that `epsilon` may return
 # Of `slot_law.ordered`, for each order of neighbors whose laws differ. Another record j is at -c, the record is at most
 # at c, and null is at 0.
-_ORDERED_SHIFTS: dict[Relation, tuple[tuple[Shifts, Shifts], ...]] = {
+ORDERED_SHIFTS: dict[Relation, tuple[tuple[Shifts, Shifts], ...]] = {
     "replace_one": (((2, 0), (0, 2)),),
     "zero_out": (((2, 1), (0, 1)), ((1, 0), (1, 2))),
 }
@@ -115,7 +115,7 @@ def hockey_stick(
         return min(with_known_slots, _zero_out(c, q, gamma, mechanism.slots, excess, enough) * _ROUNDING)
     laws, kappa = [slot_law.independent(c, gamma)], (1 - q) * (gamma - 1) / q
     if is_ordered:
-        laws = [slot_law.ordered(c, gamma, *shifts) for shifts in _ORDERED_SHIFTS[relation]]
+        laws = [slot_law.ordered(c, gamma, *shifts) for shifts in ORDERED_SHIFTS[relation]]
     value = excess(laws[0], mechanism.slots, kappa, enough=enough / q)
     for law in laws[1:]:
         value = max(value, excess(law, mechanism.slots, kappa, hints=None, negligible=value / 2, enough=enough / q))

@@ -208,10 +208,10 @@ class Stuck:
 
 def test_an_engine_that_does_not_close_in_time_fails_no_shutdown(caplog: pytest.LogCaptureFixture) -> None:
     engine, client, cluster = DaskEngine.__new__(DaskEngine), Stuck(), Stuck()
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     cluster.workers["0"] = SimpleNamespace(
-        pid=ended.pid, process=SimpleNamespace(status=Status.starting), close_gracefully=lambda: None
+        pid=process.pid, process=SimpleNamespace(status=Status.starting), close_gracefully=lambda: None
     )
     engine.client, engine.cluster = client, cluster  # type: ignore[assignment]
     engine.close()
@@ -227,9 +227,9 @@ def test_an_engine_closes_in_time_while_a_worker_starts(
     engine = DaskEngine(Settings(home=tmp_path / "home", workers=1, **TIMES))
     assert engine.cluster is not None
     [nanny] = engine.cluster.workers.values()
-    lost = nanny.pid
-    os.kill(lost, signal.SIGKILL)
-    until(lambda: nanny.pid not in (lost, None))
+    lost_worker = nanny.pid
+    os.kill(lost_worker, signal.SIGKILL)
+    until(lambda: nanny.pid not in (lost_worker, None))
     os.kill(nanny.pid, signal.SIGSTOP)  # its start does not end
     engine.close()
     assert "engine_not_closed" not in caplog.text

@@ -19,7 +19,7 @@ from tests.reference.allocation import of_two
 from tests.reference.normal import Vector
 
 CASES = [(0.5, 0.5, 0.1), (0.5, 1.0, 0.5), (0.99, 1.0, 0.02), (0.1, 1.5, 1.0), (0.5, 2.0, 2.0)]  # rate, c and epsilon
-SIDES = allocation._ORDERED_SHIFTS["zero_out"]
+SIDES = allocation.ORDERED_SHIFTS["zero_out"]
 MUTANT: tuple[tuple[Shifts, Shifts], ...] = (((1, 0), (0, 1)), ((1, 0), (0, 1)))  # as if record j were null, too
 
 
@@ -78,7 +78,7 @@ def test_no_adaptive_choice_of_records_exceeds_the_bound(q: float, c: float, eps
 def test_mutant_with_half_the_shift_is_exceeded_by_records(
     q: float, c: float, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(allocation._ORDERED_SHIFTS, "zero_out", MUTANT)
+    monkeypatch.setitem(allocation.ORDERED_SHIFTS, "zero_out", MUTANT)
     assert hockey_stick(RandomAllocation(q, 2, "ordered"), 1 / c, epsilon, "zero_out") < of_records(q, c, epsilon)
 
 
