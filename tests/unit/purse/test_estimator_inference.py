@@ -32,7 +32,7 @@ def test_tables_are_in_the_units_of_the_columns_and_charged() -> None:
             assert abs(table.params[term] - true) < 5 * table.bse[term]
         assert np.ravel(fitted.coef_) == pytest.approx([table.params["column 0"], table.params["column 1"]])
         assert float(np.ravel(fitted.intercept_)[0]) == pytest.approx(table.params["intercept"])
-        assert str(N) in table.summary()
+        assert f"{N:,}" in table.summary()
     assert accountant.fits == 2
     with pytest.raises(BudgetExhausted):
         purse.PrivateLinearRegression(4.0, target_bounds=(-20, 20), **declared).fit(X, margins)
@@ -42,7 +42,7 @@ def test_persons_are_the_rows_of_a_table_and_other_settings_are_refused() -> Non
     X, margins = rows()
     declared: dict[str, Any] = {"bounds": (-4, 4), "target_bounds": (-20, 20), "inference": True}
     fitted = purse.PrivateLinearRegression(4.0, max_rows=2, **declared).fit(X, margins, persons=np.arange(N) // 2)
-    assert "4000" in fitted.regression_.summary()
+    assert "4,000" in fitted.regression_.summary()
     for wrong, error in (
         ({"method": "dp_gd"}, ValueError),
         ({"bounds": (0, 1e60)}, ValueError),
