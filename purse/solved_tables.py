@@ -13,8 +13,14 @@ from purse.wire.inference import INTERCEPT, Inference, JointTest, TableAnswers, 
 from purse.wire.models import coefficient_terms
 
 _LINE_FIELDS = (
-    *("estimate", "std_error", "sampling_error", "noise_error"),
-    *("degrees_of_freedom", "lower", "upper", "p_value"),
+    "estimate",
+    "std_error",
+    "sampling_error",
+    "noise_error",
+    "degrees_of_freedom",
+    "lower",
+    "upper",
+    "p_value",
 )
 _LARGEST, _SMALLEST_UNIT = 1e40, 1e-40  # of bounds and of their distance, so that no square overflows
 

@@ -44,8 +44,8 @@ LARGEST_PORTABLE_EPSILON = 4.0
 # use of more slots is then bounded by `slot_doubling`.
 _SMALLEST_ROUNDED_EPSILON = 8.0
 _EPSILONS_PER_OCTAVE = 1 << 15  # epsilons between two powers of two that `epsilon` may return
-# Of `slot_law.ordered`, for each order of neighbors whose laws differ. Another record j is at -c, the record is at most
-# at c, and null is at 0.
+# Arguments of `slot_law.ordered`, once for each order of neighbors that has a law of its own. The record that holds the
+# slot otherwise is at -c, the record is at most at c, and the null record is at 0.
 ORDERED_SHIFTS: dict[Relation, tuple[tuple[Shifts, Shifts], ...]] = {
     "replace_one": (((2, 0), (0, 2)),),
     "zero_out": (((2, 1), (0, 1)), ((1, 0), (1, 2))),
@@ -97,7 +97,8 @@ def hockey_stick(
     if c > _LARGEST_SHIFT:
         return 1.0
     gamma, is_ordered, is_zero_out = math.exp(epsilon), mechanism.form == "ordered", relation == "zero_out"
-    if is_ordered and is_zero_out:  # all slots are known; or the null record is another record
+    if is_ordered and is_zero_out:
+        # A null record costs at most what another record costs, and moves a known slot by c alone.
         with_known_slots = min(q * gauss_delta(c, epsilon) * _ROUNDING, _known_slots(c, q, epsilon, is_ordered), 1.0)
     elif is_zero_out:
         with_known_slots = min(sampled_gaussian.hockey_stick(q, c, epsilon), 1.0)
@@ -119,7 +120,8 @@ def hockey_stick(
     value = excess(laws[0], mechanism.slots, kappa, enough=enough / q)
     for law in laws[1:]:
         value = max(value, excess(law, mechanism.slots, kappa, hints=None, negligible=value / 2, enough=enough / q))
-    if is_ordered and is_zero_out:  # the lattice may raise these laws more than that of replaced records
+    if is_ordered and is_zero_out:
+        # The same holds for secret slots. The lattice may raise these laws more than that of replaced records.
         replaced = slot_law.ordered(c, gamma)
         value = min(value, excess(replaced, mechanism.slots, kappa, hints=None, enough=enough / q))
     return min(with_known_slots, q * value * _ROUNDING)

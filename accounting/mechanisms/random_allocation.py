@@ -93,7 +93,10 @@ class RandomAllocation(AbstractFixedAnswers, AbstractGaussianNoise):
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """Return the z at which one use spends about mu^2: for many slots, 4 q^2 sinh(1/z^2) / T = mu^2."""
+        """Return the z at which one use spends about mu^2.
+
+        For many slots, 4 q^2 sinh(1/z^2) / T = mu^2; under zero_out q^2 (e^(1/z^2) - 1) / T = mu^2.
+        """
         share = mu_squared * self.slots / self.rate**2
         return 1.0 / math.sqrt(math.log1p(share) if relation == "zero_out" else math.asinh(share / 4))
 

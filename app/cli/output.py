@@ -78,9 +78,10 @@ def neighbors(stated: BudgetStatus | Quote, explain: bool) -> tuple[str, str]:
     """Return the line that names the neighbor relation, with its meaning if it is to be explained."""
     if not explain:
         return "neighbors", stated.neighbors
-    there = stated.elsewhere
-    worth = f" Under {there.neighbors}: epsilon {there.epsilon:.6g} at delta {there.delta:.3g}." if there else ""
-    return "neighbors", f"{stated.neighbors}: {stated.meaning}{worth}"
+    sentences = f"{stated.neighbors}: {stated.meaning}"
+    if (guarantee := stated.elsewhere) is not None:
+        sentences += f" Under {guarantee.neighbors}: epsilon {guarantee.epsilon:.6g} at delta {guarantee.delta:.3g}."
+    return "neighbors", sentences
 
 
 def described(document: BaseModel, *names: str, missing: str = "-") -> str:

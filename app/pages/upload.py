@@ -183,7 +183,7 @@ async def upload(visit: Visiting) -> Response:
 
 
 @elsewhere.get("")
-async def undeclared(visit: Visiting) -> Response:
+async def declaration_form(visit: Visiting) -> Response:
     """Return an empty form for a dataset whose records are elsewhere."""
     return await _declaration(visit, {})
 

@@ -1,6 +1,6 @@
 """Find the files that each privacy guarantee depends on, and update the tables of docs/reviewing.md.
 
-What to check in a file stands in its module's docstring, in a paragraph that begins with `Review:`, or else in its row.
+A module's docstring states what to check in it, in a paragraph that begins with `Review:`. Otherwise the row does.
 People write these rows, and the modules outside the lists, into the tables.
 A method depends on its run, its oracle and the mechanisms of its queries. A file depends on the modules from which it
 imports names; a name that a package re-exports is followed to the file that defines it.

@@ -49,7 +49,7 @@ def noise(mechanism: RandomAllocation, epsilon: float, relation: Relation = "rep
     ("module", "slots"), [*((few_slots, n) for n in (2, 3, 4, 5)), *((slot_doubling, n) for n in (2, 3, 5, 6))]
 )
 def test_all_outcomes_of_a_small_law(module: Any, slots: int, kappa: float) -> None:
-    """Sums of up to three slots have no chord that raises them. Of more slots, chords between few points do."""
+    """Sums of up to three slots have no chord that raises them. Sums of more slots have chords between few points."""
     outcomes = itertools.product(zip(LAW.points, LAW.masses, strict=True), repeat=slots)
     expected = math.fsum(
         math.prod(mass for _, mass in each) * max(math.fsum(x for x, _ in each) - slots * kappa, 0.0)
