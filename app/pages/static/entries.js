@@ -64,7 +64,7 @@ function isFilter(filter) {
 
 const REGISTERED = {
   rows: optional(COUNT), persons: optional(COUNT),
-  unit: optional((unit) => isUnit(unit) && Object.keys(unit).length === 2),
+  unit: (unit) => isUnit(unit) && Object.keys(unit).length === 2,
   declaration_sha256: optional(SHA256), session_rule: optional(RULE),
 };
 const ATTEMPT = { job: TEXT, attempt: COUNT };
