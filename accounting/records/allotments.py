@@ -148,7 +148,7 @@ class Standing:
         return all(part.holds(account.plus(cost).spent) for part, account in self.parts)
 
     def charge(self, event: Charged | Reserved, at: str) -> tuple["Standing", Entry]:
-        """Return the standing after a charge, and the entry that records it with its share of the whole budget.
+        """Return the standing after a charge, and the entry that records it.
 
         Raises
         ------
@@ -158,8 +158,7 @@ class Standing:
             as `accounting.records.ledger.advance`.
         """
         charged = self.plus(event)
-        stated = replace(event, share=share(charged.state, event.cost))
-        state, entry = enter(charged.state, stated, at)
+        state, entry = enter(charged.state, event, at)
         return replace(charged, state=state), entry
 
     def plus(self, event: Charged | Reserved) -> "Standing":

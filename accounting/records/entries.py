@@ -1,10 +1,11 @@
 """Ledger events to and from the kind and body of an entry. The types of an event's fields define its body."""
 
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from accounting.errors import CodecError, LedgerInvalid
+from accounting.errors import LedgerInvalid
 from accounting.records import events
 from accounting.records.chain import Entry
 from accounting.records.documents import typed
@@ -52,16 +53,32 @@ _KINDS: dict[EntryKind, tuple[type[events.LedgerEvent], dict[str, bool]]] = {
     "reserved": (events.Reserved, {}),
     "settled": (events.Settled, {}),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    """The result of a charge, which its entry states and `accounting.records.ledger` computes.
+
+    Parameters
+    ----------
+    whole : it took the whole budget
+    share : of the budget, right after the charge
+    """
+
+    __pydantic_config__: ClassVar = {"strict": True}
+
+    whole: bool
+    share: Annotated[float, Field(ge=0, le=1)]
+
+
+_ADMISSION = TypeAdapter(_Admission)
 _ADAPTERS: dict[type[events.LedgerEvent], TypeAdapter[Any]] = {cls: TypeAdapter(cls) for cls, _ in _KINDS.values()}
-_CHARGES = (events.Charged, events.Reserved)  # their bodies state `whole`, and the guarantee as epsilon and delta
+_CHARGES = (events.Charged, events.Reserved)  # their bodies state an `_Admission`, and the guarantee without its name
 _REGISTRATIONS = (events.Opened, events.Joined)  # their bodies state the number of records by the name of the unit
 
 
-def record(event: events.LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
-    """Return the kind and body of the event's entry; `whole` if a charge took the whole budget.
-
-    Fields that are None are left out.
-    """
+def record(event: events.LedgerEvent) -> tuple[EntryKind, dict[str, Any]]:
+    """Return the kind and body of the event's entry, without `whole` and `share`. Fields that are None are left out."""
     stated = _ADAPTERS[type(event)].dump_python(event)
     kind, implied = next(
         (kind, implied)
@@ -72,7 +89,7 @@ def record(event: events.LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str,
     if isinstance(event, _REGISTRATIONS):
         body |= event.unit.counted(body.pop("records"))
     if isinstance(event, _CHARGES):
-        body |= {"whole": whole} | body.pop("guarantee", {})
+        body |= body.pop("guarantee", {})
     return kind, body
 
 
@@ -93,8 +110,7 @@ def event_of(entry: Entry) -> events.LedgerEvent:
     if cls in _REGISTRATIONS:
         stated["records"] = stated.pop("persons" if "persons" in stated else "rows", None)
     if cls in _CHARGES:
-        if not isinstance(stated.pop("whole", None), bool):
-            raise CodecError("whole must be true or false")
+        typed(_ADMISSION, {name: stated.pop(name, None) for name in ("whole", "share")}, "a charge")
         own = {name: stated.pop(name) for name in ("epsilon", "delta") if name in stated}
         stated["guarantee"] = own or None
     event: events.LedgerEvent = typed(_ADAPTERS[cls], stated, f"the body of {entry.kind!r}")

@@ -13,7 +13,6 @@ from accounting.records.filters import CostField, FilterField
 SessionPolicy = Literal["refund", "no_refund", "refused"]
 
 _Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
-_Share = Annotated[float, Field(ge=0, le=1)]
 _ROW = Unit()
 _Head = Annotated[Head, PlainValidator(Head.parse), PlainSerializer(str)]
 
@@ -94,18 +93,16 @@ class Charged(_Event):
     Parameters
     ----------
     guarantee : the job's own (epsilon, delta), for the rule of the empty ledger
-    analyst, dataset, method : of the job; None in entries from before they were recorded
-    share : `ledger.share` of the charge right after it; None in entries from before it was recorded
+    analyst, dataset, method : of the job
     spec_sha256 : of what the job runs; None in entries from before it was recorded
     """
 
     job: Text
     cost: CostField
     guarantee: Privacy
-    analyst: Text | None = None
-    dataset: Text | None = None
-    method: Text | None = None
-    share: _Share | None = None
+    analyst: Text
+    dataset: Text
+    method: Text
     spec_sha256: Sha256 | None = None
 
 
@@ -239,7 +236,6 @@ class Reserved(_Event):
     cost : of the whole plan, by its true curves
     guarantee : certified (epsilon, delta) of the plan alone, for the rule of the empty ledger; None if there is none
     expires_at : UTC time, ISO 8601, from which on the whole charge stands
-    share : `ledger.share` of the charge right after it
     """
 
     session: Text
@@ -249,7 +245,6 @@ class Reserved(_Event):
     cost: CostField
     guarantee: Privacy | None
     expires_at: Text
-    share: _Share | None = None
 
 
 @dataclass(frozen=True, slots=True)

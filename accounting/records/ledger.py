@@ -116,7 +116,9 @@ def advance(state: LedgerState | None, event: events.LedgerEvent, at: str) -> tu
 
 def described(changed: LedgerState, event: events.LedgerEvent, at: str) -> tuple[EntryKind, dict[str, Any]]:
     """Return the kind and body of the entry of an event that led to the state `changed`."""
-    kind, body = record(event, changed.whole)
+    kind, body = record(event)
+    if isinstance(event, events.Charged | events.Reserved):
+        body |= {"whole": changed.whole, "share": share(changed, event.cost)}
     return kind, body | {"at": text(at, "at", 64)}
 
 
@@ -186,18 +188,13 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
             return replace(state, frozen=True, rolled_back=True)
         case events.Settled():
             return _settle(state, event)
-        case (
-            events.Charged(cost=cost, guarantee=guarantee, share=stated)
-            | events.Reserved(cost=cost, guarantee=guarantee, share=stated)
-        ):
-            if isinstance(event, events.Reserved) and state.filter.slack and cost[-1:] != (0,):
+        case events.Charged(cost=cost, guarantee=guarantee):
+            return charge(state, cost, guarantee)
+        case events.Reserved(cost=cost, guarantee=guarantee):
+            if state.filter.slack and cost[-1:] != (0,):
                 raise LedgerInvalid("cost: a session is charged by its true curves, without slack")
-            charged = _charge(state, cost, guarantee)
-            if charged.whole and isinstance(event, events.Reserved):
-                charged = replace(charged, undivided=True)
-            if stated is not None and stated != share(charged, cost):
-                raise LedgerInvalid("share: the charge must state the share that it uses")
-            return charged
+            charged = charge(state, cost, guarantee)
+            return replace(charged, undivided=state.undivided or charged.whole)
         case events.Refunded(cost=cost, whole=whole):
             if state.undivided:
                 raise LedgerInvalid("no job is charged beside a session that took the whole budget")
@@ -210,7 +207,8 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
             assert_never(event)
 
 
-def _charge(state: LedgerState, cost: Cost, guarantee: Privacy | None) -> LedgerState:
+def charge(state: LedgerState, cost: Cost, guarantee: Privacy | None) -> LedgerState:
+    """Return the state after a charge with this guarantee of its own, without an entry for it; raises as `advance`."""
     spent, budget = _added(state, cost), state.filter.privacy
     fits = state.fits(cost)
     is_within_budget = guarantee is not None and guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta

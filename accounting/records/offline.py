@@ -92,9 +92,9 @@ def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     names = {"analyst": stated["analyst"], "dataset": stated["dataset"], "method": stated["method"]["name"]}
     if stated["epsilon"] > charge.body["epsilon"] * (1 + 1e-9) or stated["delta"] > charge.body["delta"]:
         return "the ledger charged less than the receipt states"
-    if any(charge.body.get(name, value) != value for name, value in names.items()):
+    if any(charge.body[name] != value for name, value in names.items()):
         return "the ledger charged another analyst, dataset or method"
-    if _differ(stated.get("share"), charge.body.get("share")):
+    if stated.get("share") not in (None, charge.body["share"]):
         return "the ledger charged another share of the budget"
     if not _has_profile(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
@@ -116,17 +116,12 @@ def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger reserved another plan"
     if (stated["charged"] == "recorded") != any(refund):
         return "the ledger charged another part of the plan"
-    charged = reserved.body.get("share")
+    charged = reserved.body["share"]
     if any(refund):
         charged = share(replay(ledger[: settled.sequence]), _remaining(cost_from_json(reserved.body["cost"]), refund))
-    if _differ(stated.get("share"), charged):
+    if stated.get("share") not in (None, charged):
         return "the ledger charged another share of the budget"
     return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
-
-
-def _differ(stated: float | None, charged: float | None) -> bool:
-    """Return whether both shares are known and differ."""
-    return None not in (stated, charged) and stated != charged
 
 
 def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:
@@ -137,7 +132,7 @@ def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:
     releases = ((e.body["job"], e.body["model_sha256"]) for e in entries if e.kind == "released")
     charges = (e.body for e in entries if e.kind == "charged" and e.body["job"] == profile["job"])
     names = {"method": "profile", "dataset": stated["dataset"]}
-    is_profile = any(all(body.get(name, value) == value for name, value in names.items()) for body in charges)
+    is_profile = any(names.items() <= body.items() for body in charges)
     return is_profile and (profile["job"], profile["sha256"]) in releases
 
 

@@ -203,7 +203,7 @@ class Replay:
                 return True
             case events.Promised() | events.Frozen():
                 return True
-            case events.Charged(dataset=dataset) if dataset is not None and not self._is_stored(dataset):
+            case events.Charged(dataset=dataset) if not self._is_stored(dataset):
                 return False
             case events.Reserved(dataset=dataset):
                 return self._is_stored(dataset) and _reserve(self._sessions, event, self.datasets[dataset].session_rule)

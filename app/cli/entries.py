@@ -108,9 +108,8 @@ def as_csv(ledger: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
 
 
 def _analysts(ledger: Iterable[Entry]) -> dict[str, str]:
-    """Return the analyst of each charged job and reserved session that names one."""
-    charges = (e for e in ledger if e.kind in ("charged", "reserved"))
-    return {_charged(e): e.body["analyst"] for e in charges if "analyst" in e.body}
+    """Return the analyst of each charged job and reserved session."""
+    return {_charged(e): e.body["analyst"] for e in ledger if e.kind in ("charged", "reserved")}
 
 
 def _charged(entry: Entry) -> str:

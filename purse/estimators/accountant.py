@@ -8,9 +8,9 @@ from accounting.errors import BudgetExhausted
 from accounting.filter import Filter, Kind
 from accounting.plan import ReleasePlan
 from accounting.privacy import Privacy, Relation, Unit
+from accounting.records import ledger
 from accounting.records.chain import GENESIS
-from accounting.records.events import Charged
-from accounting.records.ledger import LedgerState, remaining_epsilon, spent_epsilon, step
+from accounting.records.ledger import LedgerState, remaining_epsilon, spent_epsilon
 
 ROW: Final = Unit()
 _NO_PROCESS: Final = 0
@@ -96,14 +96,13 @@ class BudgetAccountant:
         try:
             cost = self.filter.cost(planned.plan)
             with self._lock:
-                charge = Charged(f"fit_{self._state.charges + 1}", cost, guarantee)
                 if self._neighbors is not None and self._neighbors != neighbors:
                     relation, name = self._neighbors
                     raise ValueError(
                         f"earlier fits of this budget have neighbors that differ in one {name}, by {relation}, and "
                         "guarantees for different neighbors do not add up. Use the same neighbors, or another budget"
                     )
-                state = step(self._state, charge)
+                state = ledger.charge(self._state, cost, guarantee)
                 self._neighbors = neighbors  # first: an interrupt in between leaves a budget that is too strict
                 self._state = state
         except BudgetExhausted:

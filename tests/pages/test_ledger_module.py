@@ -16,7 +16,6 @@ from accounting.mechanisms import Laplace
 from accounting.plan import Query
 from accounting.records.chain import Entry
 from accounting.records.events import (
-    Charged,
     External,
     Joined,
     LedgerEvent,
@@ -32,7 +31,7 @@ from accounting.records.events import (
 from accounting.records.filters import cost_to_json
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
-from tests.support.chains import AT
+from tests.support.chains import AT, charge_of
 from tests.support.javascript import Module, Thrown, in_page
 from tests.support.ledgers import LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, unrecorded_receipt
 from tests.support.receipts import GD, SVRG
@@ -72,8 +71,8 @@ def test_a_receipt_that_is_not_in_the_ledger_is_detected(module: Module, ledger:
 
 
 def test_a_receipt_in_its_ledger_is_confirmed(module: Module) -> None:
-    joined = chain(*job("j1"), Joined("d2", 50, "ada"), *job("j2"), dataset="d0")
-    for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
+    joined = chain(*job("j1", dataset="d0"), Joined("d2", 50, "ada"), *job("j2", dataset="d2"), dataset="d0")
+    for dataset, rows, holds in (("d2", 50, True), ("d2", 20_000, False), ("d0", 20_000, False), ("d1", 50, False)):
         statement = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)["receipt"]
         assert (module.call("wrong", [entry.to_json() for entry in joined], statement) is None) is holds
     for registered, claimed in product((Unit(), Unit("person", 8)), repeat=2):
@@ -95,7 +94,7 @@ def busy(kind: Any) -> tuple[list[Entry], LedgerState]:
         own = Privacy(epsilon, privacy.delta)
         cost = rule.cost(calibrate(charged_queries, own).plan)
         entries, state = extended(
-            entries, state, Charged(f"j-{analyst}", cost, own, analyst, "d1", f"m-{len(charged_queries)}")
+            entries, state, charge_of(f"j-{analyst}", cost, own, analyst, "d1", f"m-{len(charged_queries)}")
         )
     refund = Refunded("j-cyn", rule.cost(calibrate(charged_queries, own).plan), False)
     larger = Promised(rule.raised(Privacy(2.5, privacy.delta)), "steward")
@@ -131,7 +130,7 @@ def test_shares_and_the_curve_equal_those_of_the_server(module: Module, kind: An
 def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
     """After a rollback, lost charges are possible, so no job has all of it."""
     paid = (RULE.thresholds[0] + 1,)
-    entries, state = extended(chain(), verify_ledger(chain()), Charged("j", paid, Privacy(2.0, 1e-6), "ada"))
+    entries, state = extended(chain(), verify_ledger(chain()), charge_of("j", paid, Privacy(2.0, 1e-6), "ada"))
     assert state.whole
     assert computed(module, entries)["analysts"] == [["ada", 1, 1]]
     lost = extended(chain(), verify_ledger(chain()), RolledBack("a disk", None))[0]

@@ -40,7 +40,6 @@ from accounting.records.chain import Entry, from_lines, to_lines
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical_text
 from accounting.records.entries import EntryKind
-from accounting.records.events import Opened
 from accounting.records.offline import verify_ledger, verify_receipt
 from accounting.records.signing import sign_json
 from app.pages.static_files import FOLDER
@@ -48,7 +47,7 @@ from tests.support import ledgers, sessions
 from tests.support.javascript import Module, in_page
 from tests.support.ledgers import relinked
 from tests.support.receipts import KEY, KEYS, MODEL, make
-from tests.support.tampering import changes, ledger_of, tampered, valid_ledgers
+from tests.support.tampering import changes, tampered, valid_ledgers
 
 LEDGERS = valid_ledgers()
 DISTINCT_ENTRIES = list(
@@ -133,7 +132,7 @@ def test_thresholds_of_budgets_are_those_of_python(ledger: Module) -> None:
                 rule = Filter.open(kind, Privacy(epsilon, delta), slack)
             except OutOfRange:
                 continue
-            opening = ledger_of(Opened("d1", 20_000, rule))[0]
+            opening = ledgers.chain(rule=rule)[0]
             tops = rule.thresholds
             # A cover of an order is computed less exactly in the browser.
             relative_step = 10**7 if kind == "gdp_rdp" else 10**8
@@ -159,7 +158,7 @@ def answers(*mechanisms: Mechanism) -> list[PlannedQuery]:
 def documents() -> dict[str, tuple[receipt.Receipt, list[Entry] | None]]:
     """Return receipts that hold, and the ledgers of some of them. Together they have every mechanism."""
     profile = {"job": "p1", "sha256": MODEL}
-    jobs = ledgers.chain(*ledgers.job("p1"), *ledgers.job("j1"))
+    jobs = ledgers.chain(*ledgers.job("p1", method="profile"), *ledgers.job("j1"))
     trial = {"plan": plan_to_json(Plan((PlannedQuery("score", 2, Gaussian(), 80.0),)))}
     tuning = of_queries(PlannedQuery("selection", 1, Selection(4), 50.0))
     gaussian = sessions.plan(sessions.many(sessions.GAUSSIAN, 10), relation="zero_out")

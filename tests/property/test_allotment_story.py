@@ -13,9 +13,9 @@ from accounting.charges import Cost
 from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
 from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, reservations_fit, standing
-from accounting.records.events import Charged, Opened, Refunded
+from accounting.records.events import Opened, Refunded
 from accounting.records.ledger import advance
-from tests.support.chains import AT
+from tests.support.chains import AT, charge_of
 
 RULES = (
     Filter.open("gdp_rdp", Privacy(3.0, 1e-6)),
@@ -88,7 +88,7 @@ class Story(RuleBasedStateMachine):
         if self.rule.slack:
             cost = (*cost[:-1], min(cost[-1] * sampled, self.rule.most_slack))
         self.jobs += 1
-        job = Charged(f"job{self.jobs}", cost, OWN)
+        job = charge_of(f"job{self.jobs}", cost, OWN)
         hidden_before, account_standing = self.unchanged_for(analyst), self.stands(analyst)
         try:
             standing_after = account_standing.plus(job)

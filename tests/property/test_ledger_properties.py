@@ -26,7 +26,6 @@ from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical, parse
 from accounting.records.events import (
     Cancelled,
-    Charged,
     Emptied,
     External,
     Failed,
@@ -45,7 +44,7 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import Replay, replay
-from tests.support.chains import ledger_of
+from tests.support.chains import charge_of, ledger_of
 from tests.support.json_values import json_values
 
 AT = "2026-01-02T03:04:05Z"
@@ -143,16 +142,16 @@ class Story(RuleBasedStateMachine):
         name = f"job{self.names}"
         if state_before.frozen:
             with pytest.raises(LedgerFrozen):
-                advance(state_before, Charged(name, cost, guarantee), AT)
+                advance(state_before, charge_of(name, cost, guarantee), AT)
             return multiple()
         spent_after = total(filter_, [*self.live.values(), cost])
         fits = is_within(filter_, spent_after) and not state_before.whole
         alone = guarantee.epsilon <= filter_.privacy.epsilon and guarantee.delta <= filter_.privacy.delta
         if not fits and not (alone and not self.live and not state_before.rolled_back):
             with pytest.raises(BudgetExhausted):
-                advance(state_before, Charged(name, cost, guarantee), AT)
+                advance(state_before, charge_of(name, cost, guarantee), AT)
             return multiple()
-        self.step(Charged(name, cost, guarantee))
+        self.step(charge_of(name, cost, guarantee))
         self.live[name] = cost
         assert self.state.whole == (not fits)
         assert spent_epsilon(self.state) >= spent_epsilon(state_before)
@@ -379,7 +378,7 @@ def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list
     jobs = [(f"job{i}", cost_of(filter_, s)) for i, s in enumerate(shares)]
 
     def play(order: list[tuple[str, Cost]]) -> LedgerState:
-        return ledger_of(Opened("d1", 100, filter_), *(Charged(name, cost, Privacy(1e-3)) for name, cost in order))[0]
+        return ledger_of(Opened("d1", 100, filter_), *(charge_of(name, cost, Privacy(1e-3)) for name, cost in order))[0]
 
     forwards, permuted = play(jobs), play(data.draw(st.permutations(jobs)))
     assert replace(forwards, head="") == replace(permuted, head="")
@@ -392,8 +391,8 @@ def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list
 def chain() -> list[Entry]:
     _, entries = ledger_of(
         Opened("d1", 100, RULES[0]),
-        Charged("a", (UNIT // 100, UNIT // 100), Privacy(0.1, 1e-6)),
-        Charged("b", (UNIT // 50, UNIT // 40), Privacy(0.1, 1e-6)),
+        charge_of("a", (UNIT // 100, UNIT // 100), Privacy(0.1, 1e-6)),
+        charge_of("b", (UNIT // 50, UNIT // 40), Privacy(0.1, 1e-6)),
         Started("a", 1),
         Refunded("b", (UNIT // 50, UNIT // 40), False),
         Released("a", 1, MODEL),

@@ -26,6 +26,7 @@ from accounting.privacy import Relation
 from accounting.records.events import Charged, Opened, Reserved, Settled
 from accounting.records.ledger import LedgerState, step
 from accounting.records.sessions import PlannedEvent, SessionPlan, refund
+from tests.support.chains import charge_of
 
 STEP = 0.1
 EPSILON = 1.0
@@ -271,7 +272,7 @@ class Game:
         """
         state = self.state(position)
         for job, cost in zip(self.jobs, self.job_costs, strict=True):
-            charged = _admitted(state, Charged("j", cost, Privacy(100.0, 1e-2)))
+            charged = _admitted(state, charge_of("j", cost, Privacy(100.0, 1e-2)))
             if charged is not None:
                 position_after = self.position(charged, position.sessions, position.answers)
                 yield job, lambda _, position_after=position_after: position_after  # type: ignore[misc]

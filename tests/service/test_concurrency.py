@@ -14,7 +14,6 @@ from accounting.errors import BudgetExhausted
 from accounting.filter import Cost, Filter
 from accounting.records.allotments import Standing
 from accounting.records.documents import canonical
-from accounting.records.events import Charged
 from accounting.records.ledger import advance
 from app.http.errors import ApiError
 from app.jobs import attempts, store
@@ -22,6 +21,7 @@ from app.jobs.leases import Holder
 from app.ledger import store as ledger
 from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
+from tests.support.chains import charge_of
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
@@ -39,7 +39,7 @@ def _admitted_one_by_one(world: World, dataset: str) -> int:
     state, count = priced.dataset.state, 0
     while True:
         try:
-            state, _ = advance(state, Charged(f"job_{count}", priced.cost, priced.guarantee), "now")
+            state, _ = advance(state, charge_of(f"job_{count}", priced.cost, priced.guarantee), "now")
         except BudgetExhausted:
             return count
         count += 1

@@ -10,7 +10,6 @@ from accounting.filter import Cost, Filter
 from accounting.records import receipt
 from accounting.records.chain import Entry, link
 from accounting.records.events import (
-    Charged,
     JobEvent,
     Joined,
     LedgerEvent,
@@ -18,9 +17,7 @@ from accounting.records.events import (
     Released,
     Started,
 )
-from accounting.records.ledger import advance, share
-from accounting.records.offline import verify_ledger
-from tests.support.chains import AT, ledger_of
+from tests.support.chains import charge_of, ledger_of
 from tests.support.receipts import GD, KEY, MODEL, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
@@ -33,8 +30,11 @@ def chain(*events: LedgerEvent, rule: Filter = RULE, dataset: str = "d1", record
 PAID = RULE.cost(calibrate(GD, Privacy(0.5, 1e-6)).plan)
 
 
-def job(name: str, epsilon: float = 0.5, paid: Cost = PAID) -> tuple[JobEvent, ...]:
-    return Charged(name, paid, Privacy(epsilon, 1e-6)), Started(name, 1), Released(name, 1, MODEL)
+def job(
+    name: str, epsilon: float = 0.5, paid: Cost = PAID, dataset: str = "d1", method: str = "dp_gd"
+) -> tuple[JobEvent, ...]:
+    charge = charge_of(name, paid, Privacy(epsilon, 1e-6), dataset=dataset, method=method)
+    return charge, Started(name, 1), Released(name, 1, MODEL)
 
 
 LEDGER = chain(*job("j1"), *job("j2"))
@@ -56,8 +56,7 @@ def relinked(entries: Sequence[Entry]) -> list[Entry]:
 
 def rewritten() -> list[Entry]:
     """Return the ledger with a smaller charge and all hashes recomputed."""
-    cheaper = replace(LEDGER[1], body=LEDGER[1].body | {"cost": ["1"]})
-    return relinked([LEDGER[0], cheaper, *LEDGER[2:]])
+    return chain(*job("j1", paid=(1,)), *job("j2"))
 
 
 def overspent() -> list[Entry]:
@@ -75,15 +74,13 @@ BROKEN: dict[str, tuple[Callable[[], list[Entry]], str]] = {
     "overspent": (overspent, "entry 5 does not follow"),
     "released twice": (lambda: relinked([*LEDGER, LEDGER[3]]), "entry 8"),
 }
-PART = Charged("j1", PAID, Privacy(0.5, 1e-6))
-SHARE = share(advance(verify_ledger(chain()), PART, AT)[0], PAID)
 
 
 def unrecorded_receipt(ledger: list[Entry], why: str) -> dict[str, Any]:
     """A receipt that this ledger does not hold for this reason."""
     if "release" in why.replace("released", ""):
         return signed()
-    changes: dict[str, Any] = {"share": SHARE / 2} if "share" in why else {}
+    changes: dict[str, Any] = {"share": LEDGER[1].body["share"] / 2} if "share" in why else {}
     if "profile" in why:
         changes = {"profile": {"job": "p1", "sha256": MODEL}}
     (entry,) = (entry for entry in ledger if entry.kind == "released" and entry.body["job"] == "j1")
@@ -95,44 +92,33 @@ NOT_HELD = {
     "told anew": (rewritten(), "the ledger's entry is not this release"),
     "of another job": (chain(*job("j3"), *job("j1")), "the ledger's entry is not this release"),
     "another dataset's": (
-        chain(*job("j1"), dataset="d2"),
-        "the ledger has no such dataset, or other records or neighbors",
+        chain(*job("j1", dataset="d2"), dataset="d2"),
+        "the ledger charged another analyst, dataset or method",
     ),
     "of fewer records": (
         chain(*job("j1"), records=19_999),
         "the ledger has no such dataset, or other records or neighbors",
     ),
     "another analyst's": (
-        chain(Charged("j1", PAID, Privacy(0.5, 1e-6), "bob"), *job("j1")[1:]),
+        chain(charge_of("j1", PAID, Privacy(0.5, 1e-6), "bob"), *job("j1")[1:]),
         "the ledger charged another analyst, dataset or method",
     ),
     "charged for less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
-    "of another share": (
-        chain(replace(PART, share=SHARE), *job("j1")[1:]),
-        "the ledger charged another share of the budget",
+    "of another share": (LEDGER, "the ledger charged another share of the budget"),
+    "before its profile": (
+        chain(*job("j1"), *job("p1", method="profile")),
+        "the ledger released no such profile before this charge",
     ),
-    "before its profile": (chain(*job("j1"), *job("p1")), "the ledger released no such profile before this charge"),
     "by another profile": (
-        chain(Charged("p1", PAID, Privacy(0.5, 1e-6)), Started("p1", 1), Released("p1", 1, "ef" * 32), *job("j1")),
+        chain(*job("p1", method="profile")[:2], Released("p1", 1, "ef" * 32), *job("j1")),
         "the ledger released no such profile before this charge",
     ),
     "by what is no profile": (
-        chain(
-            Charged("p1", PAID, Privacy(0.5, 1e-6), "ada", "d1", "dp_gd"),
-            Started("p1", 1),
-            Released("p1", 1, MODEL),
-            *job("j1"),
-        ),
+        chain(*job("p1"), *job("j1")),
         "the ledger released no such profile before this charge",
     ),
     "by a profile of the family's other dataset": (
-        chain(
-            Joined("d2", 20_000, "steward"),
-            Charged("p1", PAID, Privacy(0.5, 1e-6), "ada", "d2", "profile"),
-            Started("p1", 1),
-            Released("p1", 1, MODEL),
-            *job("j1"),
-        ),
+        chain(Joined("d2", 20_000, "steward"), *job("p1", dataset="d2", method="profile"), *job("j1")),
         "the ledger released no such profile before this charge",
     ),
     "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),

@@ -20,9 +20,9 @@ from accounting.mechanisms import (
 from accounting.plan import Query
 from accounting.records import receipt, signing
 from accounting.records.chain import Entry
-from accounting.records.events import Charged, Opened, Released, Started
+from accounting.records.events import Opened, Released, Started
 from accounting.records.signing import SigningKey
-from tests.support.chains import AT, ledger_of
+from tests.support.chains import AT, charge_of, ledger_of
 
 KEY = signing.generate_key()
 KEYS = signing.jwks(KEY)
@@ -33,7 +33,7 @@ SVRG = (Query("snapshot", 4, Gaussian(), 0.3), Query("change", 100, PoissonGauss
 
 def release_entry(job: str = "j1", model: str = MODEL) -> Entry:
     opening = Opened("d1", 20_000, Filter.open("rdp", Privacy(2.0, 1e-6)))
-    charge = Charged(job, (1, 1), Privacy(0.5, 1e-6))
+    charge = charge_of(job, (1, 1), Privacy(0.5, 1e-6))
     return ledger_of(opening, charge, Started(job, 1), Released(job, 1, model))[1][-1]
 
 

@@ -11,7 +11,7 @@ from accounting.plan import Query
 from accounting.records import receipt
 from accounting.records.chain import Entry
 from accounting.records.events import LedgerEvent, Opened, Reserved, Settled
-from accounting.records.ledger import LedgerState, share, step
+from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import event_from_json
 from accounting.records.session_receipt import SessionEnd, build
 from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json, refund
@@ -53,11 +53,6 @@ def reserved(
 ) -> Reserved:
     cost = ours.cost(planned)
     return Reserved(name, dataset, "ada", plan_to_json(planned), cost, guarantee, "2026-01-03T03:04:05Z")
-
-
-def with_share(state: LedgerState, event: Reserved) -> Reserved:
-    """Return the reservation with the share that it takes on this ledger."""
-    return replace(event, share=share(step(state, event), event.cost))
 
 
 def settled(ours: Filter, planned: SessionPlan, recorded: list[int], name: str = "s1", whole: bool = False) -> Settled:

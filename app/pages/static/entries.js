@@ -83,8 +83,8 @@ export const KINDS = {
   external: { ...OF_DATASET, label: TEXT, event: isOutside, cost: COST, exceeds: BOOLEAN },
   rolled_back: { reason: TEXT, lacks: optional(isHead) },
   charged: {
-    job: TEXT, cost: COST, epsilon: EPSILON, delta: DELTA, whole: BOOLEAN, analyst: optional(TEXT),
-    dataset: optional(TEXT), method: optional(TEXT), spec_sha256: optional(SHA256), share: optional(between(0, 1)),
+    job: TEXT, cost: COST, epsilon: EPSILON, delta: DELTA, whole: BOOLEAN, share: between(0, 1),
+    analyst: TEXT, dataset: TEXT, method: TEXT, spec_sha256: optional(SHA256),
   },
   started: ATTEMPT,
   refunded: { job: TEXT, cost: COST, whole: BOOLEAN },
@@ -93,7 +93,7 @@ export const KINDS = {
   cancelled: ATTEMPT,
   reserved: {
     session: TEXT, dataset: TEXT, analyst: TEXT, expires_at: TEXT, plan: listOf(isPlanned, 1, 64), cost: COST,
-    epsilon: optional(EPSILON), delta: optional(DELTA), whole: BOOLEAN, share: optional(between(0, 1)),
+    epsilon: optional(EPSILON), delta: optional(DELTA), whole: BOOLEAN, share: between(0, 1),
   },
   settled: {
     session: TEXT, recorded: listOf(whole(0, 1e9), 1, 64), refund: COST, whole: BOOLEAN,

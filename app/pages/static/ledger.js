@@ -7,7 +7,6 @@ import { canonical, gaussDelta, isSession, isSound, isStated, leastEpsilon, plan
 
 const GENESIS = "0".repeat(64);
 const MOST = 2n ** 62n; // every charge and every sum of charges is smaller
-const UNKNOWN = "not recorded";
 // Steps of a job, with the steps that may precede them.
 const STEPS = {
   charged: ["new"],
@@ -63,9 +62,8 @@ export class Ledger {
     this.#followDataset(sequence, kind, body);
     this.#followFreeze(sequence, kind, body);
     if (kind === "opened" || kind === "promised") this.#promise(sequence, body.filter);
-    else if (kind === "charged") {
-      this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
-    } else if (kind === "external") {
+    else if (kind === "charged") this.#chargeOwn(sequence, body.job, body, body.method);
+    else if (kind === "external") {
       const charge = { analyst: body.by, method: "outside release", at: body.at, cost: numbers(body.cost) };
       this.#charge(sequence, sequence, charge, body.exceeds, true);
       this.whole = false;
@@ -107,9 +105,7 @@ export class Ledger {
       case "external":
         require(current);
         break;
-      case "charged": // older entries do not state the dataset
-        require(dataset === undefined || current?.isStored);
-        break;
+      case "charged":
       case "renamed":
       case "reserved":
         require(current?.isStored);
@@ -154,12 +150,10 @@ export class Ledger {
   #chargeOwn(sequence, key, body, method) {
     const own = body.epsilon <= this.filter.epsilon && body.delta <= this.filter.delta;
     const mayTakeAll = own && !this.#isCharged;
-    const charge = { analyst: body.analyst ?? UNKNOWN, method, at: body.at, cost: numbers(body.cost) };
+    const charge = { analyst: body.analyst, method, at: body.at, cost: numbers(body.cost) };
     this.#charge(sequence, key, charge, body.whole, mayTakeAll);
     this.whole = body.whole;
-    if (body.share !== undefined && body.share !== this.share(charge.cost)) {
-      refuse(`entry ${sequence} states another share than it uses`);
-    }
+    if (body.share !== this.share(charge.cost)) refuse(`entry ${sequence} states another share than it uses`);
   }
 
   #reserve(sequence, body) {
@@ -234,16 +228,15 @@ export class Ledger {
     if (receipt.epsilon > charge.epsilon * (1 + 1e-9) || receipt.delta > charge.delta) {
       return "the ledger charged less than the receipt states";
     }
-    const differs = (charged, stated) => charged !== undefined && charged !== stated;
     const { analyst, dataset, method, share, profile } = receipt;
-    if (differs(charge.analyst, analyst) || differs(charge.dataset, dataset) || differs(charge.method, method.name)) {
+    if (charge.analyst !== analyst || charge.dataset !== dataset || charge.method !== method.name) {
       return "the ledger charged another analyst, dataset or method";
     }
-    if ((share ?? null) !== null && differs(charge.share, share)) return "the ledger charged another share of the budget";
+    if (charge.share !== (share ?? charge.share)) return "the ledger charged another share of the budget";
     const isProfile = ({ kind, body }) =>
       kind === "released" && body.job === profile.job && body.model_sha256 === profile.sha256;
     const paid = ({ kind, body }) =>
-      kind === "charged" && body.job === profile.job && !differs(body.dataset, dataset) && !differs(body.method, "profile");
+      kind === "charged" && body.job === profile.job && body.dataset === dataset && body.method === "profile";
     const before = all.slice(0, sequence);
     if (profile && !(before.some(isProfile) && before.some(paid))) {
       return "the ledger released no such profile before this charge";
@@ -262,9 +255,8 @@ export class Ledger {
     }
     const isRefunded = numbers(end.refund).some((each) => each > 0n);
     if (isRefunded !== (receipt.charged === "recorded")) return "the ledger charged another part of the plan";
-    const share = this.#sessions.get(receipt.session).share ?? null;
-    const isAnother = share !== null && share !== (receipt.share ?? share);
-    return isAnother ? "the ledger charged another share of the budget" : null;
+    const { share } = this.#sessions.get(receipt.session);
+    return share !== (receipt.share ?? share) ? "the ledger charged another share of the budget" : null;
   }
 
   #wrongDataset(receipt) {

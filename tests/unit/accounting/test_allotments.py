@@ -12,8 +12,9 @@ from accounting.charges import UNIT, Cost
 from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
 from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, reservations_fit, standing
-from accounting.records.events import Charged, Opened
+from accounting.records.events import Opened
 from accounting.records.ledger import LedgerState, advance
+from tests.support.chains import charge_of
 
 RULES = {
     "gdp_rdp": Filter.open("gdp_rdp", Privacy(3.0, 1e-6)),
@@ -132,7 +133,7 @@ class TestTheStandingOfAnAnalyst:
         """Return the analyst's standing after Ada and Bob have each spent the same."""
         state = opened(self.RULE)
         for number in range(6):
-            state, _ = advance(state, Charged(f"job{number}", self.COST, OWN), "t")
+            state, _ = advance(state, charge_of(f"job{number}", self.COST, OWN), "t")
         return standing(state, {"ada": self.SPENT, "bob": self.SPENT}, allotted, analyst)
 
     def _part(self, share: float, reserved: bool = True) -> Allotment:
@@ -177,13 +178,13 @@ class TestTheStandingOfAnAnalyst:
         """Without allotments a first job within the budget may charge all of it, which would use up reservations."""
         large = gaussian(self.RULE, 10.0)
         alone = Standing(opened(self.RULE))
-        assert alone.plus(Charged("job", large, OWN)).state.whole
+        assert alone.plus(charge_of("job", large, OWN)).state.whole
         for analyst in ("ada", "bob"):
             result = standing(opened(self.RULE), {}, {"ada": self._part(0.5)}, analyst)
             with pytest.raises(BudgetExhausted):
-                result.plus(Charged("job", large, OWN))
+                result.plus(charge_of("job", large, OWN))
 
     def test_reserves_nothing_after_a_charge_of_the_whole_budget(self) -> None:
-        state, _ = advance(opened(self.RULE), Charged("job", gaussian(self.RULE, 10.0), OWN), "t")
+        state, _ = advance(opened(self.RULE), charge_of("job", gaussian(self.RULE, 10.0), OWN), "t")
         assert state.whole
         assert not reservations_fit(state, {}, {"ada": self._part(1e-6)})

@@ -33,7 +33,8 @@ from accounting.records.events import (
 )
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, share, spent_epsilon
 from accounting.records.replay import replay
-from tests.support.chains import ledger_of
+from tests.support.chains import charge_of, ledger_of
+from tests.support.ledgers import relinked
 
 BUDGET = Privacy(1.0, 1e-6)
 RULE = Filter.open("rdp", BUDGET)
@@ -54,20 +55,18 @@ def cost(share: float, rule: Filter = RULE) -> Cost:
 
 
 def charge(job: str, share: float, guarantee: Privacy | None = None) -> Charged:
-    return Charged(job, cost(share), guarantee or Privacy(share, 1e-6))
+    return charge_of(job, cost(share), guarantee or Privacy(share, 1e-6))
 
 
-def test_a_charge_may_state_its_share_and_then_states_the_right_one() -> None:
-    """A right share replays, a wrong one is refused, and a charge without a share stays as it was."""
-    stated_charge = replace(charge("a", 0.25), share=share(run(charge("a", 0.25))[0], cost(0.25)))
-    state, entries = run(charge("z", 0.5), stated_charge)
-    assert stated_charge.share == pytest.approx(0.25, rel=1e-6)
-    assert [entry.body.get("share") for entry in entries] == [None, None, stated_charge.share]
+def test_a_charge_states_the_share_that_it_uses() -> None:
+    state, entries = run(charge("z", 0.5), charge("a", 0.25))
+    assert entries[2].body["share"] == share(state, cost(0.25)) == pytest.approx(0.25, rel=1e-6)
     assert replay(entries) == state
-    with pytest.raises(LedgerInvalid, match="share"):
-        run(replace(stated_charge, share=0.2))
-    whole, _ = run(replace(Charged("a", cost(1.5), BUDGET), share=1.0))
-    assert (share(whole, cost(1.5)), share(whole, RULE.zero_cost)) == (1.0, 0.0)
+    smaller = replace(entries[2], body=entries[2].body | {"share": 0.2})
+    with pytest.raises(LedgerInvalid, match="entry 3"):
+        replay(relinked([*entries[:2], smaller]))
+    whole, entries = run(charge_of("a", cost(1.5), BUDGET))
+    assert (entries[1].body["share"], share(whole, RULE.zero_cost)) == (1.0, 0.0)
     assert share(opened()[0], RULE.zero_cost) == 0.0
 
 
@@ -95,12 +94,12 @@ def test_an_empty_ledger_admits_one_job_for_the_whole_budget() -> None:
     plan = calibrate((Query("gradient", 50, Gaussian()),), BUDGET).plan
     whole = RULE.cost(plan)
     assert not RULE.admits(RULE.zero_cost, whole)
-    state, entries = run(Charged("a", whole, BUDGET))
+    state, entries = run(charge_of("a", whole, BUDGET))
     assert (state.whole, state.spent, state.charges) == (True, whole, 1)
     assert entries[-1].body["whole"] is True
     assert (spent_epsilon(state), remaining_epsilon(state)) == (1.0, 0.0)
     with pytest.raises(BudgetExhausted):
-        advance(state, Charged("b", (1, 1), Privacy(1e-3, 1e-12)), AT)
+        advance(state, charge_of("b", (1, 1), Privacy(1e-3, 1e-12)), AT)
     state, _ = advance(state, Refunded("a", whole, True), AT)
     assert (state.whole, state.spent, state.charges) == (False, (0, 0), 0)
     assert not advance(state, charge("b", 0.5), AT)[0].whole
@@ -112,7 +111,7 @@ def test_an_empty_ledger_admits_one_job_for_the_whole_budget() -> None:
 )
 def test_the_whole_budget_is_not_more_than_the_budget(guarantee: Privacy) -> None:
     with pytest.raises(BudgetExhausted):
-        run(Charged("a", cost(1.5), guarantee))
+        run(charge_of("a", cost(1.5), guarantee))
 
 
 def test_a_job_that_fits_takes_only_its_cost() -> None:
@@ -140,7 +139,7 @@ def test_refunds_of_jobs_that_are_not_live_are_refused(refund: Refunded) -> None
 
 
 def test_the_refund_of_a_whole_charge_must_state_it() -> None:
-    state, _ = run(Charged("a", cost(1.5), BUDGET))
+    state, _ = run(charge_of("a", cost(1.5), BUDGET))
     with pytest.raises(LedgerInvalid):
         advance(state, Refunded("a", cost(1.5), False), AT)
 
@@ -148,7 +147,7 @@ def test_the_refund_of_a_whole_charge_must_state_it() -> None:
 @pytest.mark.parametrize("bad", [(0, 5), (5,), (5, 5, 5), (-1, 5), (2**62, 5)])
 def test_invalid_charges_are_refused(bad: Cost) -> None:
     with pytest.raises((LedgerInvalid, OutOfRange)):
-        run(Charged("a", bad, BUDGET))
+        run(charge_of("a", bad, BUDGET))
 
 
 def test_opening_comes_once_and_first() -> None:
@@ -162,7 +161,7 @@ def test_opening_comes_once_and_first() -> None:
 def test_the_state_does_not_grow_with_the_jobs() -> None:
     state, _ = opened()
     for i in range(500):
-        state, _ = advance(state, Charged(f"job{i}", (10**6, 10**6), Privacy(0.01, 1e-6)), AT)
+        state, _ = advance(state, charge_of(f"job{i}", (10**6, 10**6), Privacy(0.01, 1e-6)), AT)
     assert len(json.dumps(state.to_json())) < 600
     assert state.spent == (500 * 10**6, 500 * 10**6)
 
@@ -187,16 +186,17 @@ def test_entries_of_events_without_a_rule_of_their_own_state_their_fields() -> N
         "released": (Released("job_1", 2, "0" * 64), step | {"model_sha256": "0" * 64}),
         "renamed": (Renamed("ds_1", "new", "ada"), {"dataset": "ds_1", "name": "new", "by": "ada"}),
     }
-    assert {kind: record(event, False) for kind, (event, _) in written.items()} == {
+    assert {kind: record(event) for kind, (event, _) in written.items()} == {
         kind: (kind, body) for kind, (_, body) in written.items()
     }
 
 
-def test_a_charge_names_its_analyst_dataset_and_method() -> None:
-    state, entries = run(replace(charge("a", 0.3), analyst="ada", dataset="d1", method="dp_gd"), charge("b", 0.1))
-    assert [entries[1].body[name] for name in ("analyst", "dataset", "method")] == ["ada", "d1", "dp_gd"]
-    assert not {"analyst", "dataset", "method"} & set(entries[2].body)
-    assert replay(entries) == state
+@pytest.mark.parametrize("name", ["analyst", "dataset", "method", "share", "whole", "epsilon"])
+def test_a_charge_without_a_field_is_refused(name: str) -> None:
+    _, (opening, entry) = run(charge("a", 0.3))
+    body = {field: value for field, value in entry.body.items() if field != name}
+    with pytest.raises(LedgerInvalid, match="entry 2"):
+        replay(relinked([opening, replace(entry, body=body)]))
 
 
 def story() -> list[Entry]:
@@ -330,7 +330,7 @@ def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
     with pytest.raises(LedgerInvalid, match="only grow"):
         advance(lifted, Promised(Filter.open("rdp", Privacy(0.5, 1e-6)), "ada"), AT)
     with pytest.raises(BudgetExhausted):
-        advance(lifted, Charged("a", cost(1.5), BUDGET), AT)
+        advance(lifted, charge_of("a", cost(1.5), BUDGET), AT)
 
 
 @pytest.mark.parametrize(
@@ -415,9 +415,9 @@ def test_a_frozen_ledger_neither_charges_nor_starts() -> None:
         ([Emptied("d1", True, "eve"), Emptied("d1", True, "eve")], False),
         ([Emptied("d1", True, "eve"), Renamed("d1", "people", "eve")], False),
         ([Renamed("d1", "people", "eve"), Emptied("d1", False, "eve")], True),
-        ([Joined("d2", 5, "eve"), Charged("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d2", "dp_gd")], True),
-        ([Charged("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d2", "dp_gd")], False),
-        ([Emptied("d1", True, "eve"), Charged("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d1", "dp_gd")], False),
+        ([Joined("d2", 5, "eve"), charge_of("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d2", "dp_gd")], True),
+        ([charge_of("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d2", "dp_gd")], False),
+        ([Emptied("d1", True, "eve"), charge_of("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d1", "dp_gd")], False),
     ],
 )
 def test_a_dataset_is_there_once_and_gone_once(story: list[LedgerEvent], holds: bool) -> None:

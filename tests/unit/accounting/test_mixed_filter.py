@@ -37,14 +37,14 @@ from accounting.mechanisms import (
     WithoutReplacement,
 )
 from accounting.plan import Plan, PlannedQuery, Query
-from accounting.records.events import Charged, Opened, Refunded
+from accounting.records.events import Opened, Refunded
 from accounting.records.filters import filter_from_json, filter_to_json
 from accounting.records.ledger import advance, spent_epsilon
 from accounting.records.replay import replay
 from tests.reference import losses as reference
 from tests.reference.budget import renyi_budget
 from tests.reference.tradeoff import conditioned
-from tests.support.chains import ledger_of
+from tests.support.chains import charge_of, ledger_of
 
 BUDGET = Privacy(3.0, 1e-6)
 RULE = Filter.open("gdp_rdp", BUDGET)
@@ -523,19 +523,19 @@ def test_a_full_slack_admits_gaussian_jobs_alone() -> None:
     assert RULE.admits(spent, RULE.cost(plan("gaussian")))
     state, _ = advance(None, Opened("d", 10, RULE), "t")
     with pytest.raises(LedgerInvalid):
-        advance(state, Charged("j", (1, 1, 1, UNIT + 1), Privacy(0.5, 1e-6)), "t")
+        advance(state, charge_of("j", (1, 1, 1, UNIT + 1), Privacy(0.5, 1e-6)), "t")
 
 
 def test_the_ledger_replays_it() -> None:
     costs = [RULE.cost(plan(kind)) for kind in ("perturbed", "poisson", "allocation", "gaussian")]
-    opening, first = Opened("d", 1000, RULE), costs[0]
-    charges = [Charged(f"j{i}", cost, Privacy(0.5, 1e-6)) for i, cost in enumerate(costs)]
+    opening, first = Opened("d1", 1000, RULE), costs[0]
+    charges = [charge_of(f"j{i}", cost, Privacy(0.5, 1e-6)) for i, cost in enumerate(costs)]
     charged, _ = ledger_of(opening, *charges)
     state, entries = ledger_of(opening, *charges, Refunded("j0", first, False))
     assert replay(entries) == state
     assert spent_epsilon(state) < spent_epsilon(charged)
     with pytest.raises(BudgetExhausted):
-        advance(replace(state, spent=RULE.thresholds), Charged("more", first, BUDGET), "t")
+        advance(replace(state, spent=RULE.thresholds), charge_of("more", first, BUDGET), "t")
 
 
 def test_remaining_is_the_larger_of_both() -> None:

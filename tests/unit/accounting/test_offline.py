@@ -15,7 +15,6 @@ from accounting.filter import Cost, Filter
 from accounting.records import receipt, signing
 from accounting.records.chain import Entry, Head, from_lines, to_lines
 from accounting.records.events import (
-    Charged,
     External,
     Joined,
     Opened,
@@ -23,15 +22,13 @@ from accounting.records.events import (
     Refunded,
 )
 from accounting.records.heads import read_head, sign_head
-from accounting.records.ledger import advance, share
 from accounting.records.offline import shares, verify_ledger, verify_receipt
-from tests.support.chains import AT, ledger_of
+from tests.support.chains import charge_of, ledger_of
 from tests.support.ledgers import (
     BROKEN,
     LEDGER,
     NOT_HELD,
     PAID,
-    PART,
     RELEASE,
     RULE,
     chain,
@@ -112,14 +109,12 @@ def test_a_receipt_that_is_not_in_the_ledger_does_not_hold(ledger: list[Entry], 
 
 
 def test_share_time_and_profile_of_a_receipt_are_the_ledgers() -> None:
-    """The shares agree if both state one. The profile must be released before the charge of the job that uses it."""
-    state = verify_ledger(chain(*job("p1")))
-    part_share = share(advance(state, PART, AT)[0], PAID)
-    ledger = chain(*job("p1"), replace(PART, share=part_share), *job("j1")[1:])
+    """A share is compared if the receipt states one. The profile is released before the charge of the job."""
+    ledger = chain(*job("p1", method="profile"), *job("j1"))
+    part_share = ledger[4].body["share"]
     entry, profile = ledger[-1], {"job": "p1", "sha256": MODEL}
     for facts in ({}, {"share": part_share}, {"profile": profile}, {"share": part_share, "profile": profile}):
         assert verify_receipt(signed(entry=entry, **facts), KEYS, ledger).holds
-    assert verify_receipt(signed(share=0.5), KEYS, LEDGER).holds, "written before charges stated theirs"
     for wrong in (
         {"share": part_share / 2},
         {"profile": profile | {"job": "j1"}},
@@ -191,7 +186,7 @@ def test_a_sampled_plan_is_recomputed_in_the_ledgers_own_currency(kind: Any) -> 
 
 
 def test_shares_add_up_and_refunded_charges_have_none() -> None:
-    refunded = (Charged("j3", PAID, Privacy(0.5, 1e-6)), Refunded("j3", PAID, False))
+    refunded = (charge_of("j3", PAID, Privacy(0.5, 1e-6)), Refunded("j3", PAID, False))
     outside = External("d1", "report", {"type": "GaussianDpEvent", "noise_multiplier": 40.0}, PAID, False, "eve")
     ledger = chain(*job("j1"), *refunded, *job("j2", paid=(2 * PAID[0],)), outside)
     state = verify_ledger(ledger)
@@ -200,13 +195,13 @@ def test_shares_add_up_and_refunded_charges_have_none() -> None:
     assert share_by_entry[7] == pytest.approx(2 * share_by_entry[2])
     assert share_by_entry[10] == share_by_entry[2]
     assert sum(share_by_entry.values()) == pytest.approx(state.spent[0] / RULE.thresholds[0])
-    whole = chain(Charged("j1", (2 * RULE.thresholds[0],), Privacy(2.0, 1e-6)))
+    whole = chain(charge_of("j1", (2 * RULE.thresholds[0],), Privacy(2.0, 1e-6)))
     assert shares(whole, verify_ledger(whole)) == {2: 1.0}
 
 
 def test_a_receipt_is_of_a_dataset_of_the_family() -> None:
-    joined = chain(*job("j1"), Joined("d2", 50, "ada"), *job("j2"), dataset="d0")
-    for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
+    joined = chain(*job("j1", dataset="d0"), Joined("d2", 50, "ada"), *job("j2", dataset="d2"), dataset="d0")
+    for dataset, rows, holds in (("d2", 50, True), ("d2", 20_000, False), ("d0", 20_000, False), ("d1", 50, False)):
         document = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)
         assert verify_receipt(document, KEYS, joined).holds == holds
 

@@ -14,11 +14,12 @@ from accounting.filter import UNIT, Filter, Kind
 from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian, RandomAllocation, WithoutReplacement
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, Unit
-from accounting.records.events import Charged, External, Opened, Refunded
+from accounting.records.events import External, Opened, Refunded
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.outside import event_from_json, event_to_json
 from accounting.records.replay import replay
 from accounting.records.sessions import SessionPlan
+from tests.support.chains import charge_of
 from tests.support.sessions import ALLOCATED, DRAWN, GAUSSIAN, LAPLACE, PURE, SAMPLED, many
 
 AT = "2026-01-02T03:04:05Z"
@@ -146,7 +147,7 @@ def test_past_releases_from_outside_are_charged_even_beyond_the_budget(kind: Kin
     ours = rule(kind)
     state, first = advance(None, Opened("d1", 100, ours), AT)
     cost = tuple(int(0.5 * t) for t in ours.thresholds)
-    state, second = advance(state, Charged("a", cost, Privacy(1.0, 0.0)), AT)
+    state, second = advance(state, charge_of("a", cost, Privacy(1.0, 0.0)), AT)
     with pytest.raises(BudgetExhausted):
         advance(state, external(0.6, False, ours), AT)
     with pytest.raises(LedgerInvalid):
@@ -178,7 +179,7 @@ def test_beside_a_job_that_took_the_whole_budget_everything_exceeds_it() -> None
     ours = rule("rdp")
     cost = tuple(2 * t for t in ours.thresholds)
     state, _ = advance(None, Opened("d1", 100, ours), AT)
-    state, _ = advance(state, Charged("a", cost, Privacy(3.0, 1e-6)), AT)
+    state, _ = advance(state, charge_of("a", cost, Privacy(3.0, 1e-6)), AT)
     assert state.whole
     assert not state.is_exceeded
     with pytest.raises(BudgetExhausted):

@@ -22,8 +22,9 @@ from accounting.noise import Noise
 from accounting.noise.draws import uniform_below
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
-from accounting.records.events import Charged, Opened
+from accounting.records.events import Opened
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
+from tests.support.chains import charge_of
 from tests.support.operations import elements, operations
 from tests.support.seeded import ScriptedBits, SeededBits
 
@@ -185,13 +186,13 @@ def test_equal_parts_of_a_pure_budget_fit_it_and_one_more_does_not(parts: int) -
     state = opened("pure", Privacy(1.0))
     cost = state.filter.cost(calibrate((Query("a", 5, Laplace()),), own).plan)
     for i in range(parts):
-        state, _ = advance(state, Charged(f"job_{i}", cost, own), "now")
+        state, _ = advance(state, charge_of(f"job_{i}", cost, own), "now")
         assert spent_epsilon(state) == pytest.approx((i + 1) / parts, rel=1e-6)
         assert spent_epsilon(state) >= (i + 1) / parts * (1 - 3e-9)
     assert spent_epsilon(state) <= 1.0
     assert remaining_epsilon(state) == 0.0
     with pytest.raises(BudgetExhausted):
-        advance(state, Charged("more", cost, own), "now")
+        advance(state, charge_of("more", cost, own), "now")
 
 
 def test_charges_under_the_other_filters() -> None:

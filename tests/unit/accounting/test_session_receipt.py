@@ -43,7 +43,6 @@ from tests.support.sessions import (
     run,
     settled,
     signed,
-    with_share,
 )
 
 PLAN = plan(many(GAUSSIAN, 10), LAPLACE, many(ALLOCATED, 2), many(DRAWN, 10))
@@ -220,21 +219,19 @@ def test_a_receipt_that_its_ledger_contradicts_does_not_hold(
 @pytest.mark.parametrize("expired", [False, True])
 def test_a_share_is_read_after_the_reservation_or_after_the_refund(expired: bool) -> None:
     """A larger budget in between changes the share of the same charge."""
-    opened, _ = run(RULE)
-    reservation = with_share(opened, reserved(RULE, PLAN))
-    assert reservation.share is not None
     raised = Promised(RULE.raised(Privacy(6.0, 1e-6)), "eve")
     end = settled(raised.filter, PLAN, [4, 0, 1, 10])
     if expired:
         end = replace(end, refund=RULE.zero_cost, reason="expired")
-    state, entries = run(RULE, reservation, raised, end)
-    right = reservation.share if expired else share(state, state.spent)
+    state, entries = run(RULE, reserved(RULE, PLAN), raised, end)
+    reserved_share = entries[1].body["share"]
+    right = reserved_share if expired else share(state, state.spent)
     facts: dict[str, Any] = {"id": "r", "dataset": "d1", "dataset_name": "d", "records": N, "unit": Unit()}
     facts |= {"analyst": "ada", "session": "s1", "plan": PLAN, "certificate": plan_epsilon(PLAN, 1e-6)}
     for stated_share, holds in ((right, True), (None, True), (right * (1 + 1e-9), False)):
         built = build(SessionEnd(**facts, entry=entries[-1], share=stated_share))
         assert verify_receipt(signed(built), KEYS, entries).holds is holds
-    assert share(state, state.spent) != reservation.share
+    assert share(state, state.spent) != reserved_share
 
 
 def test_a_receipt_is_made_of_the_end_of_its_session_alone() -> None:

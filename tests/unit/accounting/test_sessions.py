@@ -27,7 +27,6 @@ from accounting.records.allotments import Account, Allotment, Part, standing
 from accounting.records.chain import Entry
 from accounting.records.documents import canonical, parse
 from accounting.records.events import (
-    Charged,
     Emptied,
     External,
     Frozen,
@@ -55,6 +54,7 @@ from accounting.records.sessions import (
     refund,
     renyi_at_best,
 )
+from tests.support.chains import charge_of
 from tests.support.ledgers import relinked
 from tests.support.sessions import (
     ALLOCATED,
@@ -349,10 +349,10 @@ def test_another_rule_for_sessions_is_no_entry(body: dict[str, Any]) -> None:
         verify_ledger(relinked(entries))
 
 
-HONEST: list[LedgerEvent] = [
+HONEST = (
     reserved(rule("gdp"), plan(SAMPLED_20, DRAWN)),
     settled(rule("gdp"), plan(SAMPLED_20, DRAWN), [3, 1]),
-]
+)
 
 
 def _changed(at: int, change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[Entry]:
@@ -368,7 +368,7 @@ def _plus(cost: list[str], units: int) -> list[str]:
 @pytest.mark.parametrize(
     ("entries", "pattern"),
     [
-        (_changed(1, lambda body: {"cost": _plus(body["cost"], -(2**20))}), "entry 2 reserves less"),
+        (run(rule("gdp"), replace(HONEST[0], cost=(HONEST[0].cost[0] - 2**20,)))[1], "entry 2 reserves less"),
         (_changed(1, lambda body: {"plan": body["plan"][:1]}), "entry 3 "),
         (_changed(1, lambda _: {"plan": [{"event": SAMPLED_20, "count": 1}] * 2}), "entry 2 states no plan|entry 3 "),
         (_changed(1, lambda _: {"dataset": "d2"}), "entry 2 "),
@@ -421,7 +421,7 @@ def test_a_refund_of_more_than_is_live_is_refused() -> None:
     with pytest.raises(LedgerInvalid):
         run(ours, Settled("s1", [0], ours.zero_cost, False, "closed"))
     with pytest.raises(LedgerInvalid):
-        replay(run(ours, Charged("j", used, Privacy(0.1)), Settled("s1", [0], ours.zero_cost, False, "closed"))[1])
+        replay(run(ours, charge_of("j", used, Privacy(0.1)), Settled("s1", [0], ours.zero_cost, False, "closed"))[1])
 
 
 def test_an_allotment_holds_a_reservation_like_a_charge() -> None:

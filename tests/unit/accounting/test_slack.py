@@ -18,12 +18,12 @@ from accounting.filter import APPROXIMATIONS, Cost, Filter
 from accounting.mechanisms import Gaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import AllocationLoss
 from accounting.plan import Plan, PlannedQuery, Query
-from accounting.records.events import Charged, Opened, Refunded
+from accounting.records.events import Opened, Refunded
 from accounting.records.filters import filter_from_json, filter_to_json
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import replay
 from tests.reference import losses as reference
-from tests.support.chains import ledger_of
+from tests.support.chains import charge_of, ledger_of
 
 BUDGET, SLACK = Privacy(3.0, 1e-6), 1e-7
 RULE = Filter.open("rdp", BUDGET, SLACK)
@@ -112,7 +112,7 @@ def test_several_uses_share_the_slack() -> None:
 
 
 def _run(*costs: Cost, rule: Filter = RULE) -> LedgerState:
-    charges = (Charged(f"j{i}", cost, Privacy(0.5, 1e-6)) for i, cost in enumerate(costs))
+    charges = (charge_of(f"j{i}", cost, Privacy(0.5, 1e-6)) for i, cost in enumerate(costs))
     return ledger_of(Opened("d1", 1000, rule), *charges)[0]
 
 
@@ -123,11 +123,11 @@ def test_the_seventeenth_approximation_is_refused_and_other_jobs_are_not() -> No
     assert (state.spent[-1], state.charges, state.whole) == (16, 16, False)
     assert not RULE.admits(state.spent, tiny)
     with pytest.raises(BudgetExhausted):
-        advance(state, Charged("more", tiny, Privacy(0.5, 1e-6)), "t")
-    charged, _ = advance(state, Charged("gradients", RULE.cost(FULL), Privacy(0.5, 1e-6)), "t")
+        advance(state, charge_of("more", tiny, Privacy(0.5, 1e-6)), "t")
+    charged, _ = advance(state, charge_of("gradients", RULE.cost(FULL), Privacy(0.5, 1e-6)), "t")
     assert charged.spent[-1] == 16
     refunded, _ = advance(charged, Refunded("j3", tiny, False), "t")
-    assert advance(refunded, Charged("again", tiny, Privacy(0.5, 1e-6)), "t")[0].spent[-1] == 16
+    assert advance(refunded, charge_of("again", tiny, Privacy(0.5, 1e-6)), "t")[0].spent[-1] == 16
     full = tuple(RULE.thresholds[:-1])
     assert not RULE.admits((*full, 0), tiny), "a free approximation does not stand for an order"
 
@@ -147,7 +147,7 @@ def test_a_charge_is_one_approximation_at_most() -> None:
 
 
 def test_books_gauges_and_json() -> None:
-    events = [Charged(f"j{i}", RULE.cost(p), Privacy(0.5, 1e-6)) for i, p in enumerate((HALF_PASS, FULL, HALF_PASS))]
+    events = [charge_of(f"j{i}", RULE.cost(p), Privacy(0.5, 1e-6)) for i, p in enumerate((HALF_PASS, FULL, HALF_PASS))]
     state, entry = advance(None, Opened("d1", 1000, RULE), "t")
     entries, gauges = [entry], []
     for event in events:
@@ -173,7 +173,7 @@ def test_an_empty_ledger_still_admits_one_job_whole() -> None:
     dear = calibrate((Query("half_pass", 1, MECHANISM),), Privacy(3.0, 1e-6)).plan
     state, _ = advance(None, Opened("d1", 1000, RULE), "t")
     assert not RULE.admits(RULE.zero_cost, RULE.cost(dear))
-    state, _ = advance(state, Charged("j", RULE.cost(dear), Privacy(3.0, 1e-6)), "t")
+    state, _ = advance(state, charge_of("j", RULE.cost(dear), Privacy(3.0, 1e-6)), "t")
     assert (state.whole, spent_epsilon(state), remaining_epsilon(state)) == (True, 3.0, 0.0)
 
 

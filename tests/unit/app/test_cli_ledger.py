@@ -15,7 +15,7 @@ from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.records import receipt, signing
 from accounting.records.chain import Entry, to_lines
-from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, SessionRule, Started
+from accounting.records.events import LedgerEvent, Opened, Refunded, Released, SessionRule, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
 from app.cli.entries import COLUMNS, EntryFilter, as_csv, rows
@@ -24,6 +24,7 @@ from purse import Receipt
 from purse.receipts import NotVerified
 from purse.wire.receipts import KeySet, ReceiptDocument
 from tests.support import cli, sessions
+from tests.support.chains import charge_of
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
@@ -34,10 +35,10 @@ def ledger() -> list[Entry]:
     promise = Privacy(0.5, 1e-6)
     events: list[LedgerEvent] = [
         Opened("d1", 20_000, RULE),
-        Charged("j1", COST, promise, "ada", "d1", "dp_gd"),
+        charge_of("j1", COST, promise, "ada", "d1", "dp_gd"),
         Started("j1", 1),
         Released("j1", 1, MODEL),
-        Charged("j2", COST, promise),
+        charge_of("j2", COST, promise, "bob"),
         Refunded("j2", COST, False),
     ]
     state, entries = None, []
@@ -72,7 +73,7 @@ def test_csv_holds_no_formula_and_every_hash() -> None:
     assert [row["hash"] for row in table] == [entry.hash for entry in LEDGER]
     assert [tuple(row)[: len(COLUMNS)] for row in table] == [COLUMNS] * 6
     assert [table[1][name] for name in ("epsilon", "what", "who", "method")] == ["0.5", "j1", "ada", "dp_gd"]
-    assert [row["who"] for row in table] == ["", "ada", "ada", "ada", "", ""]
+    assert [row["who"] for row in table] == ["", "ada", "ada", "ada", "bob", "bob"]
     sly = [replace(LEDGER[0], kind="=cmd()")]
     assert next(csv.DictReader(io.StringIO(as_csv(LEDGER, sly).decode())))["kind"] == "'=cmd()"
     assert [row["share"] != "" for row in table] == [False, True, False, False, False, False]

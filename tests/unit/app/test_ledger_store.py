@@ -10,7 +10,7 @@ from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.allotments import Standing
-from accounting.records.events import Charged, Failed, Opened, Refunded, Started
+from accounting.records.events import Failed, Opened, Refunded, Started
 from accounting.records.ledger import LedgerState, share
 from accounting.records.replay import replay
 from app.datasets import store as datasets
@@ -21,6 +21,7 @@ from app.operations import metrics
 from app.persistence.session import Database
 from app.persistence.tables import allotments, analyst_spend, ledger_entries
 from purse.wire.datasets import DatasetSpec
+from tests.support.chains import charge_of
 from tests.support.service import SPEC
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -48,7 +49,7 @@ def _charge(database: Database, owner: str, job: str, cost: int) -> None:
     with database.write() as connection:
         state = store.load_state(connection, "ds_1")
         standing = stands(connection, "ds_1", state, OWNERS[owner])
-        store.charge(connection, "ds_1", standing, Charged(job, (cost,), OWN), AT, OWNERS[owner])
+        store.charge(connection, "ds_1", standing, charge_of(job, (cost,), OWN, dataset="ds_1"), AT, OWNERS[owner])
 
 
 def _everything(database: Database) -> list[object]:
@@ -146,7 +147,7 @@ def test_charge_by_a_stale_standing_writes_nothing(database: Database) -> None:
     _charge(database, "ada", "job_1", 5)
     rows_before = _everything(database)
     with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
-        store.charge(connection, "ds_1", Standing(state), Charged("job_2", (5,), OWN), AT, OWNERS["bob"])
+        store.charge(connection, "ds_1", Standing(state), charge_of("job_2", (5,), OWN), AT, OWNERS["bob"])
     assert _everything(database) == rows_before
 
 

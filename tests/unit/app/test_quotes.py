@@ -14,7 +14,6 @@ from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.plan import Plan
 from accounting.records import receipt
 from accounting.records.allotments import Standing
-from accounting.records.events import Charged
 from accounting.records.ledger import advance
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
@@ -25,6 +24,7 @@ from app.wire import Quote, TuningRequest
 from purse.wire.datasets import DatasetSpec
 from solvers.methods import Method
 from tests.support.calculations import price
+from tests.support.chains import charge_of
 from tests.support.quotes import COLUMNS, REQUEST, SETTINGS, dataset, priced
 from tests.support.receipts import KEY, make
 
@@ -194,7 +194,7 @@ class TestPrice:
         assert quote.fits
         assert quote.remaining.epsilon == 3.0
         assert quoted_price.cost is not None
-        state_after, _ = advance(row.state, Charged("job_1", quoted_price.cost, quoted_price.guarantee), "now")
+        state_after, _ = advance(row.state, charge_of("job_1", quoted_price.cost, quoted_price.guarantee), "now")
         assert quote.remaining_after is not None
         assert quote.remaining_after.epsilon == pricing.remaining(Standing(state_after)).epsilon < 3.0
 
