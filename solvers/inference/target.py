@@ -1,4 +1,7 @@
-"""Released numbers about the target of a regression table."""
+"""Released numbers about the target of a regression table.
+
+Review: Scales and limits are functions of answers and public numbers.
+"""
 
 import math
 from dataclasses import dataclass

@@ -25,6 +25,13 @@ def test_the_page_agrees_with_the_imports() -> None:
     assert review.PAGE.read_text() == review.page(), "run: python -m tests.support.review"
 
 
+def test_a_guarantee_is_not_listed_without_one_of_its_modules() -> None:
+    order = ["accounting.plan", "solvers.problem"]
+    assert review.in_reading_order("Statistics", {"solvers.problem"}, order) == ["solvers.problem"]
+    with pytest.raises(LookupError, match=r"Statistics depends on solvers\.new"):
+        review.in_reading_order("Statistics", {"solvers.problem", "solvers.new"}, order)
+
+
 def test_the_frame_can_be_read_in_one_sitting() -> None:
     assert review.lines(set(review.FRAME)) < review.MOST_FRAME_LINES
 

@@ -246,7 +246,7 @@ def page() -> str:
     counted = slice_of({*statistics, ORACLES[CountingRun]})
     tabled = slice_of({RegressionTableRun.__module__, ORACLES[WeightedRun]})
     order = _reading_order(text.partition(f"### {_BY_HAND}")[0])
-    order += sorted(module for module in set().union(*every.values(), counted) - set(order) if check_of(module))
+    order += sorted(module for module in set().union(*every.values(), counted, tabled) - set(order) if check_of(module))
     core = [module for module in order if all(module in modules for modules in every.values())]
     assert set(FRAME) <= set(core)
     text = _with_table(text, "Core", core)
@@ -259,7 +259,7 @@ def page() -> str:
         ("Statistics", counted - prepared - set(core)),
         ("Regression tables", tabled - prepared - set(core)),
     ):
-        text = _with_table(text, title, [module for module in order if module in modules])
+        text = _with_table(text, title, in_reading_order(title, modules, order))
     by_hand = text.partition(f"\n### {_BY_HAND}\n")[2].partition("\n## ")[0]
     unlisted = {member.__module__ for member in get_args(Mechanism)} - set(_modules(text))
     own = sorted(module for module in unlisted if check_of(module))
@@ -284,9 +284,7 @@ def _group(every: dict[str, set[str]], core: list[str], order: list[str]) -> lis
     if common:
         text += ["All methods of this group need these files in addition to the core.", "", *_table(common), ""]
     for name, modules in every.items():
-        own = [module for module in order if module in modules and module not in {*core, *common}]
-        missing = modules - {*core, *common, *own}
-        assert not missing, f"{name}: begin a paragraph with `Review:` in the docstring of each: {sorted(missing)}"
+        own = in_reading_order(name, modules - {*core, *common}, order)
         text += [
             f"**`{name}`** ([proof](proofs/{name}.md), {lines(modules)} lines with the core)",
             "",
@@ -294,6 +292,17 @@ def _group(every: dict[str, set[str]], core: list[str], order: list[str]) -> lis
             "",
         ]
     return text
+
+
+def in_reading_order(guarantee: str, modules: set[str], order: list[str]) -> list[str]:
+    """Return the modules in reading order. Raise `LookupError` if nothing states what to check in one of them."""
+    missing = sorted(modules - set(order))
+    if missing:
+        raise LookupError(
+            f"{guarantee} depends on {', '.join(missing)}, and nothing states what to check there. Begin a paragraph "
+            "with `Review:` in the docstring, or write a row into a table of docs/reviewing.md"
+        )
+    return [module for module in order if module in modules]
 
 
 def _with_table(text: str, title: str, modules: list[str]) -> str:
