@@ -60,7 +60,7 @@ class Tables:
             if len(part) > 1:
                 means, block = np.eye(len(part)), coded[:, part]
             else:
-                level = _levels(coded[:, part[0]], levels)
+                level = cut_at_quantiles(coded[:, part[0]], levels)
                 block = np.eye(level.max() + 1)[level]
                 means = (coded[:, part[0]] @ block / block.sum(axis=0))[:, None]
             blocks.append(block)
@@ -86,7 +86,7 @@ class Tables:
         return np.add.reduceat(np.add.reduceat(differences, self.starts, axis=0), self.starts, axis=1)
 
 
-def _levels(column: Vector, levels: int) -> NDArray[np.int64]:
+def cut_at_quantiles(column: Vector, levels: int) -> NDArray[np.int64]:
     """Return the level of each entry, with edges at the quantiles; each value has its own level if there are few."""
     distinct = np.unique(column)
     edges = distinct[1:] if len(distinct) <= levels else np.unique(np.quantile(column, np.arange(1, levels) / levels))

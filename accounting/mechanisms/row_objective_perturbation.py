@@ -102,19 +102,21 @@ class MinimizerProfile:
         shift = math.log1p(self.curvature_ratio) * _EPSILON_MARGIN
         bounds, is_known = np.ones(len(epsilons)), epsilons >= shift
         e = epsilons[is_known] - shift
-        is_zero_out = sensitivity_factor(self.relation) == 1
-        profile = self._zero_out(e, epsilons[is_known]) if is_zero_out else self._replace_one(e)
+        if sensitivity_factor(self.relation) == 1:
+            profile = np.maximum(_deltas(1 / self.noise_multiplier, e), self.without_record(epsilons[is_known]))
+        else:
+            profile = self._replace_one(e)
         bounds[is_known] = np.minimum(profile * _ROUNDING, 1.0)
         return bounds
 
-    def _zero_out(self, e: Vector, epsilons: Vector) -> Vector:
+    def without_record(self, epsilons: Vector) -> Vector:
+        """Return the bound under zero_out if P is the law without the record, which needs no determinants."""
         m, ratio = 1 / self.noise_multiplier, self.curvature_ratio
-        without_record = _deltas(m, epsilons)
-        r = np.maximum(_distance(without_record / m), min(m / (2 * ratio), _LARGEST_DISTANCE))
-        slow = without_record * np.maximum(1.0, 2 * ratio * r / m) + 2 * ratio * (ndtr(-r) + m * _excess(r))
-        two_corners = 2 * without_record
-        second = np.where(epsilons >= m * m / 2, np.minimum(slow, two_corners), two_corners)
-        return np.maximum(_deltas(m, e), second)
+        one_corner = _deltas(m, epsilons)
+        r = np.maximum(_distance(one_corner / m), min(m / (2 * ratio), _LARGEST_DISTANCE))
+        slow = one_corner * np.maximum(1.0, 2 * ratio * r / m) + 2 * ratio * (ndtr(-r) + m * _excess(r))
+        two_corners = 2 * one_corner
+        return np.where(epsilons >= m * m / 2, np.minimum(slow, two_corners), two_corners)
 
     def _replace_one(self, e: Vector) -> Vector:
         m, ratio = 1 / self.noise_multiplier, self.curvature_ratio

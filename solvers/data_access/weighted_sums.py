@@ -37,7 +37,7 @@ class LongRows(Work):
     def sum(self, data: Data, rows: Slots) -> Matrix:
         """Return the sum over a piece."""
         u, _ = coordinates(data, slice(*range_of(rows)), self.frame)
-        return (u * np.minimum(1.0, self.limit / _lengths(u) ** 2)[:, None]).T @ u
+        return (u * np.minimum(1.0, self.limit / row_lengths(u) ** 2)[:, None]).T @ u
 
 
 class InFrame(Work):
@@ -57,7 +57,7 @@ class InFrame(Work):
         """Return u, its norm, and whether the row has a weight, for some rows."""
         if not self.keeps:
             u, has_weight = coordinates(data, rows, self.frame)
-            return u, _lengths(u), has_weight
+            return u, row_lengths(u), has_weight
         u, lengths, has_weight = _kept_coordinates(data, self.frame)
         return u[rows], lengths[rows], has_weight[rows]
 
@@ -151,7 +151,7 @@ def _kept_coordinates(data: Data, frame: FullFrame) -> tuple[Matrix, Vector, NDA
         has_weight = np.empty(slots, dtype=np.bool_)
         for rows in slices(slots, data.problem.d):
             u[rows], has_weight[rows] = coordinates(data, rows, frame)
-            lengths[rows] = _lengths(u[rows])
+            lengths[rows] = row_lengths(u[rows])
         cached = frame, u, lengths, has_weight
         data.cache["coordinates"] = cached
     return cached[1:]
@@ -179,7 +179,7 @@ def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDAr
     return u, has_weight
 
 
-def _lengths(u: Matrix) -> Vector:
+def row_lengths(u: Matrix) -> Vector:
     """Return the norm of each row, at least `LEAST_NORM`."""
     return np.asarray(np.maximum(np.sqrt(_row_sums(u * u)), LEAST_NORM))
 

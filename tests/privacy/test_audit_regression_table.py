@@ -19,7 +19,7 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, sensitivity_factor
-from solvers import weighting
+from solvers import moment_bounds, weighting
 from solvers.columns import Columns
 from solvers.data_access import inputs, weighted_sums
 from solvers.data_access.data import Data, Slots, Work
@@ -324,9 +324,9 @@ def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(fami
         assert complaints(family, relation, Unit("person", 3)) == []
 
 
-def one_sided(oracle: WeightedOracle, query: str, work: Any, size: int, trace: float) -> Any:
+def one_sided(problem: Problem, moved: float, longest: float) -> Any:
     """Mutant: two matrices are taken to be no farther apart than one is from 0."""
-    return MATRIX(oracle, query, work, size, trace / math.sqrt(2))
+    return OF_MEANS(problem, moved / math.sqrt(2), longest / math.sqrt(2))
 
 
 def of_unit_rows(u: Vector) -> Vector:
@@ -355,7 +355,7 @@ def of_long_rows(work: LongRows, data: Data, rows: Slots) -> Vector:
     return LONG(replace(work, limit=1e12), data, rows)
 
 
-MATRIX = WeightedOracle._matrix
+OF_MEANS = moment_bounds.of_means
 CURVATURES, LONG = Curvatures.sum, LongRows.sum
 
 
@@ -373,16 +373,16 @@ def test_two_matrices_have_distance_sqrt_2_and_the_off_diagonal_counts_twice() -
     np.testing.assert_allclose(first, (np.outer(x, x) / 3)[upper] * factors)
     assert np.linalg.norm(first) == pytest.approx(1.0)
     assert float(np.linalg.norm(first - second)) == pytest.approx(2 * bound)
-    with patch.object(WeightedOracle, "_matrix", one_sided):
+    with patch.object(moment_bounds, "of_means", one_sided):
         assert np.linalg.norm(first - second) > 2 * term(1, 1, 0, 0, 1, 1)[1]
 
 
 @pytest.mark.parametrize(
     ("family", "query", "target", "name", "mutant"),
     [
-        ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
-        ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
-        ("poisson", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("linear", "gradient", weighted_sums, "row_lengths", of_unit_rows),
+        ("logistic", "gradient", weighted_sums, "row_lengths", of_unit_rows),
+        ("poisson", "gradient", weighted_sums, "row_lengths", of_unit_rows),
         ("linear", "gradient", WeightedScores, "sum", cut_after_the_sum),
         ("logistic", "gradient", WeightedScores, "sum", cut_after_the_sum),
         ("poisson", "gradient", WeightedScores, "sum", cut_after_the_sum),

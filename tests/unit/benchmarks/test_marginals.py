@@ -42,8 +42,8 @@ def test_a_pair_that_is_not_measured_follows_from_the_chain_between_its_columns(
 
 def test_numbers_are_cut_at_quantiles_and_have_the_mean_of_their_level() -> None:
     column = np.array([0.0] * 6 + [0.1, 0.2, 0.5, 1.0])
-    np.testing.assert_array_equal(marginals._levels(column, 10), [0] * 6 + [1, 2, 3, 4])
-    assert len(set(marginals._levels(column, 3))) <= 3
+    np.testing.assert_array_equal(marginals.cut_at_quantiles(column, 10), [0] * 6 + [1, 2, 3, 4])
+    assert len(set(marginals.cut_at_quantiles(column, 3))) <= 3
     split = _split()
     tables = Tables.of(split, 2)
     moments = tables.values.T @ np.diag(tables.counts) / tables.n
