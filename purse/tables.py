@@ -202,6 +202,9 @@ class Tabular(ABC):
         """Return the tables in which the document is shown to people."""
         return list(self.lay_out())
 
+    def __str__(self) -> str:
+        return "\n".join((repr(self).strip("<>"), *(table.to_text() for table in self.tables())))
+
     def to_frame(self) -> Any:
         """Return the main numbers as a DataFrame of pandas.
 

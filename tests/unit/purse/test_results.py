@@ -172,10 +172,16 @@ def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
     assert html.count("<tr>") == lines + 1
     assert "<m>" not in html
     assert "\n" not in repr(result)
-    assert str(result) == repr(result)
     pytest.importorskip("pandas", reason="pandas is not installed: frames of results are not tried")
     frame = result.to_frame()
     assert (list(frame.columns), len(frame)) == (columns, rows)
+
+
+def test_a_printed_result_states_its_kind_and_its_tables() -> None:
+    for result, *_ in RESULTS.values():
+        kind, _, _ = repr(result).strip("<>").partition(" ")
+        assert str(result).startswith(f"{kind} ")
+        assert all(table.to_text() in str(result) for table in result.tables())
 
 
 def test_a_frame_keeps_a_column_whose_name_is_also_a_heading() -> None:
