@@ -109,7 +109,7 @@ class _Reader:
         for block in self._blocks(start[offset:]):
             if b"\0" in block:
                 raise Unreadable(
-                    f"Line {self._line(block[: block.index(0)])} contains a NUL byte, so the file is not text. Save "
+                    f"Line {self._line(block[: block.index(0)]):,} contains a NUL byte, so the file is not text. Save "
                     "it as CSV."
                 )
             # A blank line is a record only in a file of one column. The start is tried first: `strip` copies the block.
@@ -144,7 +144,7 @@ class _Reader:
             offset = field.end()
             if end != self._grammar.delimiter.encode():
                 return names, offset
-        raise Unreadable(f"The file has more than {MOST_FILE_COLUMNS} columns. Remove those that are not declared.")
+        raise Unreadable(f"The file has more than {MOST_FILE_COLUMNS:,} columns. Remove those that are not declared.")
 
     def _blocks(self, text: bytes) -> Iterator[bytes]:
         """Yield the text from here on, cut between records into blocks of at most about BLOCK_BYTES.
@@ -156,7 +156,7 @@ class _Reader:
             end = self._end(text)
             if end == 0 and len(text) >= BLOCK_BYTES:
                 raise Unreadable(
-                    f"The record of line {self._lines + 1} is longer than {BLOCK_BYTES} bytes, or a quote in it is "
+                    f"The record of line {self._lines + 1:,} is longer than {BLOCK_BYTES:,} bytes, or a quote in it is "
                     "not closed. Close the quote, or declare another `quote`."
                 )
             yield text[:end]
@@ -169,7 +169,7 @@ class _Reader:
             raise self._undecoded(text)
         if self._end(text + b"\n") <= len(text):
             raise Unreadable(
-                f"The record of line {self._lines + 1} opens a quote and does not close it. Close the quote, or "
+                f"The record of line {self._lines + 1:,} opens a quote and does not close it. Close the quote, or "
                 "declare another `quote`."
             )
         yield text
@@ -213,14 +213,14 @@ class _Reader:
             )
         except pa.ArrowException:
             raise Unreadable(
-                f"The text from line {self._lines + 1} on is not CSV. Correct it, or declare the dialect of the file."
+                f"The text from line {self._lines + 1:,} on is not CSV. Correct it, or declare the dialect of the file."
             ) from None
         lines = _Lines(block, self._lines, self._grammar.record, width > 1)
         for row in ragged:
             line, actual, expected = lines.of(row.number - 1), row.actual_columns, row.expected_columns
             raise Unreadable(
-                f"Line {line} has {actual} fields, and the header has {expected}. Correct the line, or declare the "
-                "`delimiter` and `quote` of the file."
+                f"Line {line:,} has {actual:,} fields, and the header has {expected:,}. Correct the line, or declare "
+                "the `delimiter` and `quote` of the file."
             )
         records = 0
         for batch in table.to_batches():

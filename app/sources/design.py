@@ -93,7 +93,7 @@ class Design:
         of_terms = used if terms else ()
         design = Design(features, positions, target, position, len(spec.columns), positive, bound, of_terms, terms)
         if design.size > MOST_DIMENSIONS:
-            limit = f"at most {MOST_DIMENSIONS // design.outputs} columns, counting each category"
+            limit = f"at most {MOST_DIMENSIONS // design.outputs:,} columns, counting each category"
             for_classes = "" if design.outputs == 1 else f", for {design.outputs} classes"
             raise DesignError("terms" if terms else "features", f"must have {limit}{for_classes}")
         return design
@@ -233,7 +233,7 @@ class StatisticDesign:
             positions = positions_of("columns", declared, requested)
             table = StatisticDesign(tuple(spec.columns[p] for p in positions), positions)
         if table.d > MOST_DIMENSIONS:
-            raise DesignError("columns", f"must have at most {MOST_DIMENSIONS} columns, counting each category")
+            raise DesignError("columns", f"must have at most {MOST_DIMENSIONS:,} columns, counting each category")
         return table
 
     @property

@@ -62,11 +62,11 @@ def refusals(column: ColumnReport) -> Iterator[str]:
     lines = {outcome.what: outcome.line for outcome in column.outcomes}
     if column.unparsed > column.max_unparsed:
         kind, line = next((_KINDS[kind], line) for kind, line in lines.items() if kind in _KINDS)
-        share = f"{100 * column.unparsed:.3g} % of {column.name!r} is {kind}, first on line {line}"
+        share = f"{100 * column.unparsed:.3g} % of {column.name!r} is {kind}, first on line {line:,}"
         yield f"{share}; `max_unparsed` allows {100 * column.max_unparsed:.3g} %."
     if column.max_clamped is not None and column.clamped > column.max_clamped:
         share = f"{100 * column.clamped:.3g} % of {column.name!r} is outside the bounds, first on line"
-        yield f"{share} {lines['clamped']}; `max_clamped` allows {100 * column.max_clamped:.3g} %."
+        yield f"{share} {lines['clamped']:,}; `max_clamped` allows {100 * column.max_clamped:.3g} %."
 
 
 class Damaged(SourceError):

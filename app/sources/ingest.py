@@ -160,8 +160,8 @@ def encoded(file: Path, reading: Reading, people: People | None = None) -> Itera
         rows += len(block)
         if rows > reading.most_rows:
             raise TooLarge(
-                f"With these columns a file may have at most {reading.most_rows} rows. Declare fewer columns, or send "
-                "fewer rows."
+                f"With these columns a file may have at most {reading.most_rows:,} rows. Declare fewer columns, or "
+                "send fewer rows."
             )
     pa.default_memory_pool().release_unused()
     if rows == 0:
@@ -213,7 +213,7 @@ def _person_slots(people: People, most_slots: int) -> np.ndarray[tuple[int, int]
         raise Unreadable("The file has rows of more persons than the unit declares. Raise `persons` of the unit.")
     if n * unit.max_rows > most_slots:
         raise TooLarge(
-            f"With these columns, persons times max_rows may be at most {most_slots}. Lower `max_rows`, or declare "
+            f"With these columns, persons times max_rows may be at most {most_slots:,}. Lower `max_rows`, or declare "
             "fewer columns."
         )
     slots = rows_by_slot(people.owners, n, unit.max_rows, Noise())

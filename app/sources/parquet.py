@@ -105,7 +105,7 @@ def _check_footer(path: Path) -> None:
             raise Unreadable(_DAMAGED)
         length = int.from_bytes(tail[:4], "little")
         if length > min(size, MOST_FOOTER_BYTES):
-            raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes. Write fewer row groups.")
+            raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES:,} bytes. Write fewer row groups.")
         if length > size - 12:
             raise Unreadable(_DAMAGED)
         file.seek(-8 - length, 2)
@@ -130,7 +130,7 @@ def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> 
             )
     if not 0 <= file.metadata.num_rows <= most_rows:
         raise TooLarge(
-            f"With these columns a file may have at most {most_rows} rows. Declare fewer columns, or send fewer rows."
+            f"With these columns a file may have at most {most_rows:,} rows. Declare fewer columns, or send fewer rows."
         )
     return names, texts
 
@@ -175,7 +175,7 @@ class _RowGroup:
         )
         for size, limit, subject in limits:
             if size > limit:
-                raise TooLarge(f"{subject} to more than {limit} bytes. Write smaller row groups, pages and texts.")
+                raise TooLarge(f"{subject} to more than {limit:,} bytes. Write smaller row groups, pages and texts.")
 
 
 def _check_row_groups(
@@ -208,7 +208,7 @@ def _check_row_groups(
         for page in pages(data, first_page(chunk), chunk.total_compressed_size):
             pages_read += 1
             if pages_read > MOST_PAGES:
-                raise TooLarge(f"The file has more than {MOST_PAGES} pages. Write larger pages, in larger row groups.")
+                raise TooLarge(f"The file has more than {MOST_PAGES:,} pages. Write larger pages in larger row groups.")
             _check_encodings(page, index, columns[index].name)
             yield page
 
@@ -242,8 +242,8 @@ def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
     if lengths.max(initial=0) <= MOST_TEXT_BYTES:
         return
     at = values.indices.index(int(lengths.argmax())).as_py()
-    where = f"The column {name!r}" if at < 0 else f"Row {batch.line(at)} of the column {name!r}"
-    raise Unreadable(f"{where} holds a text longer than {MOST_TEXT_BYTES} bytes. Shorten it, or leave the column out.")
+    where = f"The column {name!r}" if at < 0 else f"Row {batch.line(at):,} of the column {name!r}"
+    raise Unreadable(f"{where} has a text longer than {MOST_TEXT_BYTES:,} bytes. Shorten it, or leave the column out.")
 
 
 def first_page(chunk: "pq.ColumnChunkMetaData") -> int:

@@ -82,5 +82,5 @@ class Text:
         if self._packing is not None:
             self._remaining -= len(piece)
             if self._remaining < 0:
-                raise TooLarge(f"The file decompresses to more than {self._limit} bytes. Send fewer rows or columns.")
+                raise TooLarge(f"The file decompresses to more than {self._limit:,} bytes. Send fewer rows or columns.")
         return piece

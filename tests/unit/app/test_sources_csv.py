@@ -94,7 +94,7 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
         (b"x,c\n1," + b"s3cr3t" * 2**21 + b"\n", "longer"),
         (b"x,c" + b",s3cr3t" * 2**20 + b"\n1,red\n", "columns"),
         (b"x," + b"c" * 2**23 + b"\n1,red\n", "line 1 does not"),
-        (b"x,c" + b"," * 2**16 + b"\n1,red\n", "more than 65536 columns"),
+        (b"x,c" + b"," * 2**16 + b"\n1,red\n", "more than 65,536 columns"),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} bytes",
 )
@@ -193,7 +193,7 @@ def test_a_process_that_abandons_a_file_midway_exits(tmp_path: Path) -> None:
     for _ in range(2):
         result = subprocess.run(program, check=True, capture_output=True, text=True, timeout=PATIENCE)
         ragged, no_text, unclosed, dropped = result.stdout.splitlines()
-        assert ragged.startswith("Line 1000002 has 1 fields, and the header has 2. ")
+        assert ragged.startswith("Line 1,000,002 has 1 fields, and the header has 2. ")
         assert dropped == "dropped 2"
         assert "UTF-8" in no_text
         assert "not close" in unclosed

@@ -80,7 +80,7 @@ def test_a_packed_file_is_unpacked_up_to_the_size_limit(tmp_path: Path, pack: An
     text = "x,c\n" + "2.5,dört; büş\n-10,red\n,\n" * 5000
     assert read(tmp_path / "file", pack(text.encode())) == EXPECTED * 5000
     reading = Reading(COLUMNS, most_bytes=len(text.encode()) - 1)
-    with pytest.raises(TooLarge, match=f"decompresses to more than {len(text.encode()) - 1} bytes"):
+    with pytest.raises(TooLarge, match=f"decompresses to more than {len(text.encode()) - 1:,} bytes"):
         list(encoded(tmp_path / "file", reading))
 
 

@@ -203,7 +203,7 @@ def test_a_row_group_that_unfolds_to_too_many_bytes_is_not_decoded(
 def test_more_rows_than_are_taken_are_not_decoded(tmp_path: Path) -> None:
     bomb = pa.table({"x": pa.DictionaryArray.from_arrays(np.zeros(10**6, np.int32), [1.0])})
     assert len(raw(bomb)) < 10_000
-    with pytest.raises(TooLarge, match="1000 rows"):
+    with pytest.raises(TooLarge, match="1,000 rows"):
         read(tmp_path, bomb, [X], most_bytes=8000)
 
 
