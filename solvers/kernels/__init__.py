@@ -18,6 +18,7 @@ from solvers.kernels.layout import WalkConstants as WalkConstants
 from solvers.kernels.layout import WalkDraws as WalkDraws
 from solvers.kernels.layout import WalkStart as WalkStart
 from solvers.kernels.layout import read_only as read_only
+from solvers.kernels.linked import loops
 
 if TYPE_CHECKING:
     from solvers.kernels.build import ENTRIES as ENTRIES
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    from solvers.kernels.linked import loops
-
     unknown = AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name.startswith("_") or Path(__file__).with_name(f"{name}.py").exists():  # the import system loads submodules
         raise unknown

@@ -149,7 +149,7 @@ def load(file: Path) -> dict[str, Any]:
         try:
             formula = library[f"formula_{of_function(function)}"]
         except AttributeError:
-            from solvers.kernels.build import c_function
+            from solvers.kernels.build import c_function  # late: numba
 
             return c_function(function)
         address = ctypes.cast(formula, ctypes.c_void_p).value

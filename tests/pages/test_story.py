@@ -76,5 +76,5 @@ def test_the_story_starts_on_a_page_and_an_auditor_recomputes_it(
             assert float(share_text) == pytest.approx(100 * share, rel=1e-2)
         page.get_by_label("Files to check").set_input_files([tmp_path / "receipt.json", tmp_path / "keys.json"])
         checks = page.get_by_role("table", name="Checks")
-        expect(checks).to_contain_text("a key that you trust signed exactly this receipt")
+        expect(checks).to_contain_text("it fits a public key of the service, and covers exactly this receipt")
         expect(checks).to_contain_text("this ledger is its release")

@@ -544,6 +544,15 @@ def test_pages_of_a_dataset_link_back_to_it(shared: Service) -> None:
     assert "Only jobs on" not in visit(shared, STEWARD, "/pages/jobs").text
 
 
+def test_the_ledger_names_its_dataset(shared: Service) -> None:
+    dataset = shared.dataset()
+    name = shared.read(f"datasets/{dataset}")["name"]
+    page = visit(shared, shared.tokens["auditor"], f"/pages/datasets/{dataset}/ledger").text
+    (row,) = re.findall(r'<tr data-sequence="1".*', page)
+    assert f"<bdi>{name}</bdi>" in row
+    assert f"<bdi>{dataset}</bdi>" not in row
+
+
 def test_a_saved_ledger_is_verified_offline(shared: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sent part by part: the length of the response is not known when it begins."""
     monkeypatch.setattr(audit, "ENTRIES_PER_REQUEST", 1)

@@ -538,7 +538,7 @@ export async function verify(receiptText, keysText, { entry = null, model = null
   const result = { receipt, checks, recomputed: null, mu: null };
   const note = (what, holds, says) => checks.push({ what, holds, says });
   const wrong = await wrongSignature(receipt, document.signature, parse(keysText));
-  note("signature", wrong === null, wrong ?? "a key that you trust signed exactly this receipt");
+  note("signature", wrong === null, wrong ?? "it fits a public key of the service, and covers exactly this receipt");
   const spent = wrong === null && (isSession(receipt) ? recomputeSession(receipt) : recompute(receipt));
   if (spent) note("epsilon", ...within(receipt, spent, result));
   if (spent?.runs) note("runs", ...spent.runs);

@@ -55,7 +55,10 @@ class BootstrapReduction(Strict):
                 "bootstrap_reduction: n must be at least 2, because all samples of one record are the same"
             )
         own = Privacy(run_epsilon(privacy.epsilon, problem.n, problem.relation), 0.0)
-        return BootstrapReductionRun(self.inner.resolve(replace(problem, relation=REPLACE_ONE), own))
+        try:
+            return BootstrapReductionRun(self.inner.resolve(replace(problem, relation=REPLACE_ONE), own))
+        except Unsuitable as error:
+            raise type(error)(f"bootstrap_reduction: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ def test_only_pure_mechanisms_run_on_drawn_rows(make: Any) -> None:
 
 def test_refusals() -> None:
     for method in (GrowthReduction(), BootstrapReduction(OutputPerturbation())):
-        with pytest.raises(Unsuitable):
+        with pytest.raises(Unsuitable, match=f"^{method.name}[: ]"):
             plan(method, Problem(Hinge(), n=500, d=2, row_norm=1.0), Privacy(1.0, 1e-6))
     with pytest.raises(NeedsDelta):
         plan(GrowthReduction(noise="gaussian"), _problem(500), Privacy(1.0, 0.0))
