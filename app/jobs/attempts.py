@@ -33,7 +33,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.clock import Clock, stamp
 from app.persistence.session import Database
 
-RAISED, VANISHED, FULL, STOPPED = "raised", "vanished", "full", "left"  # ends of an attempt without an output
+RAISED, VANISHED, FULL, HANDED_BACK = "raised", "vanished", "full", "left"  # words of `app.worker.engine`
 _MOST_LOSSES = 2
 _LOG = logging.getLogger("purse.jobs")
 
@@ -129,7 +129,7 @@ def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
 def end(database: Database, claim: Claim, how: str, observed: float) -> bool:
     """Store the end of an attempt, its output, RAISED or VANISHED, until it may be published.
 
-    After the first vanished worker, after a full disk (FULL), and after an orderly stop (STOPPED), the job is given
+    After the first vanished worker, after a full disk (FULL), and after an orderly stop (HANDED_BACK), the job is given
     back for another attempt instead.
 
     Parameters
@@ -147,7 +147,7 @@ def end(database: Database, claim: Claim, how: str, observed: float) -> bool:
         if row is None:
             return False
         losses = row.lost + (how == VANISHED)
-        if how in (FULL, STOPPED) or (how == VANISHED and losses < _MOST_LOSSES):
+        if how in (FULL, HANDED_BACK) or (how == VANISHED and losses < _MOST_LOSSES):
             store.give_back(connection, row.id, row.attempt, losses)
         else:
             _store_end(connection, database.clock, row, how, losses, observed)

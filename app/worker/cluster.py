@@ -24,7 +24,7 @@ from distributed.security import Security
 from app.calculation.calculators import ONE_THREAD
 from app.settings import Settings, forget_secrets
 from app.worker import orders
-from app.worker.engine import AttemptOutcome, Handle, outcome
+from app.worker.engine import RAISED, VANISHED, Handle
 
 # Dask configures these loggers when it is loaded. Its option `silence_logs` expects a handler that ours do not have.
 for _logger in ("distributed", "distributed.client"):
@@ -198,13 +198,13 @@ class _DaskHandle:
     def __init__(self, client: Client, future: Future[str], key: str) -> None:
         self._client, self._future, self._key = client, future, key
         self._cancelled = threading.Event()
-        self._outcome: AttemptOutcome | None = None
+        self._outcome: str | None = None
         self._fetching = threading.Lock()
 
     def done(self) -> bool:
         return self._outcome is not None or bool(self._future.done())
 
-    def result(self) -> AttemptOutcome:
+    def result(self) -> str:
         """Fetch the outcome once and release it, so that its worker may leave and Dask never runs the task again."""
         with self._fetching:
             if self._outcome is None:
@@ -212,15 +212,14 @@ class _DaskHandle:
                 self._future.release()
             return self._outcome
 
-    def _fetched(self) -> AttemptOutcome:
+    def _fetched(self) -> str:
         """Fetch the output; errors of Dask mean a lost worker, or code that failed before our function."""
         try:
-            output = str(self._future.result(timeout=_FETCH_TIMEOUT_SECONDS))
+            return str(self._future.result(timeout=_FETCH_TIMEOUT_SECONDS))
         except (KilledWorker, FutureCancelledError, CommClosedError, OSError, TimeoutError):
-            return AttemptOutcome("vanished")
+            return VANISHED
         except Exception:
-            return AttemptOutcome("raised")
-        return outcome(output)
+            return RAISED
 
     def cancel(self) -> None:
         if self._outcome is not None or self._cancelled.is_set():

@@ -26,7 +26,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
 from app.sources import partitions
-from app.worker.engine import AttemptOutcome, Engine, Handle
+from app.worker.engine import DAMAGED, FULL, VANISHED, WORDS, Engine, Handle
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +54,10 @@ class RunningAttempt:
     minimum_seconds: float
     next_check: float = 0.0
     is_ours: bool = True
-    outcome: AttemptOutcome | None = None
+    outcome: str | None = None
 
-    def poll(self) -> AttemptOutcome | None:
-        """Return how the attempt ended, if it has; this must not be reported before the next check."""
+    def poll(self) -> str | None:
+        """Return the result of the attempt, if it has ended; this must not be reported before the next check."""
         if self.outcome is None and self.handle.done():
             self.outcome = self.handle.result()
         return self.outcome
@@ -205,7 +205,7 @@ class Dispatcher:
         for running in list(self.running):
             outcome = running.poll()
             now = self._clock.ticks()
-            if outcome is not None and outcome.kind in ("vanished", "full"):
+            if outcome in (VANISHED, FULL):
                 self._finish(running, now)
             elif running.next_check <= now and outcome is not None:
                 self._finish(running, running.next_check)
@@ -215,13 +215,15 @@ class Dispatcher:
     def _finish(self, running: RunningAttempt, at: float) -> None:
         claim, outcome = running.claim, running.poll()
         assert outcome is not None
-        if outcome.kind == "damaged":
+        if outcome == DAMAGED:
             values.mark(self._database, claim.dataset.id, True)
         if running.is_ours:
-            is_stored = attempts.end(self._database, claim, _word(outcome), at)
-            level = logging.WARNING if outcome.kind == "full" else logging.INFO
-            _log_attempt(claim, f"attempt_{outcome.kind if is_stored else 'lost'}", level)
-        if outcome.kind == "full":
+            stored_end = attempts.RAISED if outcome == DAMAGED else outcome
+            is_stored = attempts.end(self._database, claim, stored_end, at)
+            level = logging.WARNING if outcome == FULL else logging.INFO
+            word = outcome if outcome in WORDS else "ok"
+            _log_attempt(claim, f"attempt_{word if is_stored else 'lost'}", level)
+        if outcome == FULL:
             _, last_pause = self._resting.get(claim.id, (0.0, _FIRST_RETRY_SECONDS / 2))
             pause = min(2 * last_pause, _LAST_RETRY_SECONDS)
             self._resting[claim.id] = (at + pause, pause)
@@ -322,8 +324,3 @@ def _log_attempt(claim: Claim, event: str, level: int = logging.INFO) -> None:
     """Log an event of an attempt, with the id of the request that submitted its job."""
     with in_request(claim.job.request_id):
         _log.log(level, "%s %s %d", event, claim.id, claim.attempt)
-
-
-def _word(outcome: AttemptOutcome) -> str:
-    """Return the word under which an outcome is stored; damaged values are reported as a failure."""
-    return {"ok": outcome.output, "damaged": attempts.RAISED}.get(outcome.kind, outcome.kind)

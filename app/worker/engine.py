@@ -4,36 +4,20 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
-FAILED: Final = '{"failed":true}'
-FULL: Final = '{"full":true}'
-DAMAGED: Final = '{"damaged":true}'
-UNREACHABLE: Final = '{"away":true}'
-"""The folder of the data, or a worker that holds a part of it, could not be reached."""
-HANDED_BACK: Final = '{"left":true}'
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptOutcome:
-    """The end of an attempt: an output, an exception, a lost worker, a full disk, damaged data, or a requested stop."""
-
-    kind: Literal["ok", "raised", "vanished", "full", "damaged", "left"]
-    output: str = ""
-
-
-def outcome(output: str) -> AttemptOutcome:
-    """Return the outcome that a worker's document states."""
-    return _WORDS.get(output) or AttemptOutcome("ok", output)
-
-
-_WORDS: Final = {
-    FAILED: AttemptOutcome("raised"),
-    FULL: AttemptOutcome("full"),
-    DAMAGED: AttemptOutcome("damaged"),
-    UNREACHABLE: AttemptOutcome("vanished"),
-    HANDED_BACK: AttemptOutcome("left"),
-}
+# An attempt ends with its output, a JSON object, or with one of these words.
+RAISED: Final = "raised"
+"""An error was raised."""
+VANISHED: Final = "vanished"
+"""The worker, another worker that holds a part of the data, or the folder of the data could not be reached."""
+FULL: Final = "full"
+"""The disk of the worker was full."""
+DAMAGED: Final = "damaged"
+"""The stored values are missing or were changed."""
+HANDED_BACK: Final = "left"
+"""The worker was asked to stop."""
+WORDS: Final = (RAISED, VANISHED, FULL, DAMAGED, HANDED_BACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +46,8 @@ class Handle(Protocol):
     def done(self) -> bool:
         """Return whether the attempt has ended and its slot is free."""
 
-    def result(self) -> AttemptOutcome:
-        """Return how the attempt ended; to be called after `done`."""
+    def result(self) -> str:
+        """Return the output of the attempt, or the word for its end; to be called after `done`."""
 
     def cancel(self) -> None:
         """Request the attempt to stop, and restart its worker if it does not. Return at once."""

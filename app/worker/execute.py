@@ -23,7 +23,7 @@ from app.sources.errors import Damaged, StorageUnreachable
 from app.sources.matrix import checksum, filled_slots, open_coded, widths
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
-from app.worker.engine import DAMAGED, FAILED, FULL, UNREACHABLE, Folders
+from app.worker.engine import DAMAGED, FULL, RAISED, VANISHED, Folders
 from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
@@ -107,10 +107,10 @@ def word_of(error: BaseException) -> str:
         case Damaged():
             return DAMAGED
         case StorageUnreachable():
-            return UNREACHABLE
+            return VANISHED
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return FULL
-    return FAILED
+    return RAISED
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import threading
 from app.calculation import calculators
 from app.calculation.calculators import CalculatingProcess
 from app.calculation.process import WARM, calculated, fork_for_each, load
-from app.worker.engine import FAILED, AttemptOutcome, outcome
+from app.worker.engine import RAISED, VANISHED
 from app.worker.execute import quiet, run
 
 _ATTEMPT = b"attempt\n"
@@ -96,7 +96,7 @@ def work(first: bytes, second: bytes) -> bytes:
         quiet()
         output = run(second.decode())
     except BaseException:
-        output = FAILED
+        output = RAISED
     return output.encode() + _END
 
 
@@ -138,7 +138,7 @@ class ForkedAttempt:
 
     def __init__(self, connection: socket.socket, payload: str, name: str) -> None:
         self._connection, self._payload = connection, payload
-        self._outcome = AttemptOutcome("vanished")
+        self._outcome = VANISHED
         self._thread = threading.Thread(target=self._read, name=f"attempt {name}", daemon=True)
         self._thread.start()
 
@@ -146,7 +146,7 @@ class ForkedAttempt:
         """Return whether the child has answered or ended."""
         return not self._thread.is_alive()
 
-    def result(self) -> AttemptOutcome:
+    def result(self) -> str:
         """Return how the attempt ended; to be called after `done`. A killed child has vanished."""
         return self._outcome
 
@@ -164,4 +164,4 @@ class ForkedAttempt:
         except OSError:
             return
         if output.endswith(_END):
-            self._outcome = outcome(output.removesuffix(_END).decode())
+            self._outcome = output.removesuffix(_END).decode()

@@ -21,7 +21,7 @@ from distributed.scheduler import KilledWorker
 from numpy.typing import NDArray
 
 from app.sources.partitions import prepared
-from app.worker.engine import UNREACHABLE
+from app.worker.engine import VANISHED
 from app.worker.execute import Payload, SumFailed, word_of
 from solvers.data_access.data import Data, Work
 from solvers.data_access.partitioned import Part, Partitions, RecordsView, sum_of
@@ -164,7 +164,7 @@ class Shares:
     def _reopen(self, i: int) -> None:
         self._lost_workers += 1
         if self._lost_workers > _MOST_LOST_WORKERS:
-            raise SumFailed(UNREACHABLE)
+            raise SumFailed(VANISHED)
         if self._shares[i].status not in ("finished", "pending"):
             self._shares[i] = self._open(i)
 

@@ -12,7 +12,7 @@ from distributed import Worker
 from distributed.core import Status
 
 import solvers.compiled  # noqa: F401  # compiled code is loaded before the first job
-from app.worker.engine import FAILED, HANDED_BACK, Folders
+from app.worker.engine import HANDED_BACK, RAISED, Folders
 from app.worker.execute import quiet, run
 from app.worker.shares import spread
 
@@ -60,7 +60,7 @@ def attempt(payload: str, key: str) -> str:
     try:
         output = run(payload, obey, spread, *_folders)
     except BaseException:
-        output = FAILED
+        output = RAISED
     finally:
         _stopped.discard(key)
     return HANDED_BACK if is_handed_back else output

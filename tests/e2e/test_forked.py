@@ -18,7 +18,7 @@ from app.calculation.calculators import CalculatingProcess
 from app.calculation.process import WARM
 from app.jobs import service
 from app.worker import forked
-from app.worker.engine import FAILED
+from app.worker.engine import RAISED, VANISHED
 from app.worker.forked import ForkedAttempt, ForkedEngine
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, Running
@@ -90,28 +90,28 @@ def test_a_cancelled_job_ends_its_child_and_frees_the_slot(
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def result_kind(engine: ForkedEngine, payload: str) -> str:
+def result_of(engine: ForkedEngine, payload: str) -> str:
     attempt = engine.submit("job_1", 1, payload)
     until(attempt.done)
     attempt.cancel()  # too late: it is nothing
-    return attempt.result().kind
+    return attempt.result()
 
 
 def test_a_truncated_output_is_a_lost_child() -> None:
     """Otherwise a child killed while it answers would fail its job, and charge it, for an unreadable output."""
-    for received, kind in ((b'{"coefficients": [0.5', "vanished"), (b"{}\n", "ok"), (b"", "vanished")):
+    for received, result in ((b'{"coefficients": [0.5', VANISHED), (b"{}\n", "{}"), (b"", VANISHED)):
         ours, child = socket.socketpair()
         attempt = ForkedAttempt(ours, "{}", "job_1-1")
         with child:
             child.recv(100)
             child.sendall(received)
         until(attempt.done)
-        assert attempt.result().kind == kind
+        assert attempt.result() == result
 
 
 def test_an_invalid_job_is_reported_in_one_word(forker: CalculatingProcess) -> None:
-    assert result_kind(ForkedEngine(forker), "{}") == "raised"
-    assert result_kind(ForkedEngine(forker), "not JSON") == "raised"
+    assert result_of(ForkedEngine(forker), "{}") == "raised"
+    assert result_of(ForkedEngine(forker), "not JSON") == "raised"
 
 
 def test_a_killed_process_fails_its_jobs_and_nothing_hangs(
@@ -126,7 +126,6 @@ def test_a_killed_process_fails_its_jobs_and_nothing_hangs(
 SCRIPT = """
 import json, os, time
 from app.worker import forked
-from app.worker.engine import FAILED
 
 def run(payload):
     print("to stdout"); os.write(2, b"to stderr")
@@ -140,7 +139,7 @@ assert process.channel.recv(1) == forked.WARM
 attempt = forked.ForkedEngine(process).submit("job_1", 1, "{}")
 while not attempt.done():
     time.sleep(0.01)
-print(type(process.process).__name__, attempt.result().output or attempt.result().kind)
+print(type(process.process).__name__, attempt.result())
 process.end()
 """
 
@@ -180,4 +179,4 @@ def test_a_payload_that_raises_anything_is_failed(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(forked, "run", stopped)
     monkeypatch.setattr(forked, "quiet", lambda: None)
-    assert forked.work(b"attempt\n", b"{}\n") == FAILED.encode() + b"\n"
+    assert forked.work(b"attempt\n", b"{}\n") == RAISED.encode() + b"\n"

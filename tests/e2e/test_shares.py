@@ -21,7 +21,7 @@ from app.sources.partitions import prepared
 from app.worker import cluster
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import DAMAGED, FAILED, UNREACHABLE
+from app.worker.engine import DAMAGED, RAISED, VANISHED
 from app.worker.execute import Payload, SumFailed
 from app.worker.shares import Share, Shares
 from solvers.bounds import GROUP
@@ -150,7 +150,7 @@ def test_an_error_of_a_share_is_reported_in_one_word(case: Case) -> None:
     document["partitions"]["partitions"][1]["sha256"] = "0" * 64
     unreachable = json.loads(case.payload)
     unreachable["partitions"]["place"] = "file:///dev/null"
-    for payload, word in ((document, DAMAGED), (unreachable, UNREACHABLE), ({"spec": 1}, FAILED)):
+    for payload, word in ((document, DAMAGED), (unreachable, VANISHED), ({"spec": 1}, RAISED)):
         shares = Shares(case.engine.client, json.dumps(payload), 3)
         data = Partitioned(Payload.model_validate_json(case.payload).spec.problem, shares)
         with pytest.raises(SumFailed) as failure:

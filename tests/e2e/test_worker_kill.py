@@ -27,7 +27,7 @@ from app.worker import cluster as engines
 from app.worker import orders, task
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import FAILED, Handle
+from app.worker.engine import RAISED, Handle
 from app.worker.orders import Slots
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, TIMES, Running
@@ -129,7 +129,7 @@ def test_a_cancelled_job_stops_and_frees_its_slot(
     running.dispatcher.wake()
     until(attempt.handle.done)
     assert worker in _process_ids(running.engine), "it stopped by itself"
-    assert attempt.handle.result().kind == "raised", "before its end"
+    assert attempt.handle.result() == RAISED, "before its end"
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
@@ -239,10 +239,9 @@ def test_an_engine_closes_in_time_while_a_worker_starts(
 def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
     handle = engine.submit("job_x", 1, '{"folder": "of somebody"}')
     until(handle.done)
-    assert handle.result().kind == "raised"
-    assert handle.result().output == ""
+    assert handle.result() == RAISED
     with ThreadPoolExecutor(1) as threads:
-        assert threads.submit(task.attempt, "{}", "outside of any worker").result() == FAILED
+        assert threads.submit(task.attempt, "{}", "outside of any worker").result() == RAISED
 
 
 def test_threads_that_wait_for_one_attempt_get_the_same_result(engine: DaskEngine) -> None:
@@ -250,14 +249,14 @@ def test_threads_that_wait_for_one_attempt_get_the_same_result(engine: DaskEngin
 
     def result_after(handle: Handle, wait: float) -> str:
         time.sleep(wait)
-        return handle.result().kind
+        return handle.result()
 
     with ThreadPoolExecutor(4) as threads:
         for i in range(100):
             handle = engine.submit(f"job_{i}", 1, "{}")
             until(handle.done)
             waits = [k * i / 100_000 for k in range(4)]  # seconds; a fetch takes one or two thousandths
-            assert set(threads.map(result_after, [handle] * 4, waits)) == {"raised"}
+            assert set(threads.map(result_after, [handle] * 4, waits)) == {RAISED}
 
 
 def test_the_channel_is_authenticated(engine: DaskEngine) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.datasets import budgets
-from app.worker.engine import FAILED, outcome
+from app.worker.engine import RAISED
 from tests.support.service import JOB, Service
 
 GD = JOB | {"privacy": {"epsilon": 0.2}, "method": {"name": "dp_gd", "steps": 3}, "preparation": {"name": "declared"}}
@@ -123,7 +123,7 @@ def test_an_answer_is_computed_again_only_after_a_visible_change(
     assert names_computed() == []
     job = _submit(shared, "bob", dataset)
     assert names_computed() == ["the analyst", "bob"]
-    shared.engine.slots, shared.engine.ends = 1, {1: outcome(FAILED)}  # the job starts and ends
+    shared.engine.slots, shared.engine.ends = 1, {1: RAISED}  # the job starts and ends
     shared.app.state.services.dispatcher.wake()
     assert shared.finished(job)["state"] == "failed"
     shared.engine.slots, shared.engine.ends = 0, {}

@@ -10,7 +10,7 @@ import pytest
 from httpx import Response
 
 from accounting.divergences.gaussian import gauss_mu
-from app.worker.engine import AttemptOutcome
+from app.worker.engine import RAISED
 from purse.prediction import predict
 from purse.wire.models import Model
 from solvers.methods import Method
@@ -361,7 +361,7 @@ class TestCancel:
 class TestFailure:
     @pytest.mark.slow
     def test_an_attempt_that_raised_is_failed_and_charged(self, service: Service) -> None:
-        service.engine.ends[1] = AttemptOutcome("raised")
+        service.engine.ends[1] = RAISED
         dataset = service.dataset()
         job = service.finished(_submit(service, dataset).json()["id"])
         assert (job["state"], job["error"], job["attempt"]) == ("failed", "job_failed", 1)
@@ -391,7 +391,7 @@ class TestFailure:
         answered = {"name": "gradient", "mechanism": "gaussian", "noise_multiplier": query["noise_multiplier"]}
         transcript = json.dumps({"queries": [answered | {"count": query["count"]}]})
         longer = json.dumps({"queries": [answered | {"count": query["count"] + 1}]})
-        service.engine.ends[1] = AttemptOutcome("ok", output.replace("TRANSCRIPT", transcript).replace("MORE", longer))
+        service.engine.ends[1] = output.replace("TRANSCRIPT", transcript).replace("MORE", longer)
         job = service.finished(_submit(service, dataset, **plain).json()["id"])
         assert (job["state"], job["error"]) == ("failed", "job_failed")
 

@@ -13,7 +13,7 @@ from app.jobs.attempts import VANISHED
 from app.jobs.leases import Holder
 from app.operations.draining import draining
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import AttemptOutcome
+from app.worker.engine import HANDED_BACK
 from app.worker.lives import Lives, lock_home
 from tests.support.clocks import HeldClock, SetClock
 from tests.support.inline_engine import InlineEngine
@@ -82,7 +82,7 @@ class TestOrderlyStops:
         """Jobs are returned at points of the grid, which hides the time of a step. Two lost attempts count as two."""
         job = world.submit(world.dataset()).id
         dispatcher, engine = _dispatcher(world, gate=True)
-        engine.ends = {1: AttemptOutcome("left"), 2: AttemptOutcome("left"), 3: AttemptOutcome("vanished")}
+        engine.ends = {1: HANDED_BACK, 2: HANDED_BACK, 3: VANISHED}
         dispatcher.step()
         for attempt in (1, 2):
             assert engine.submitted[-1] == (job, attempt)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from app.operations.logs import Lines
-from app.worker.engine import AttemptOutcome
+from app.worker.engine import RAISED
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC
 
@@ -32,7 +32,7 @@ def test_a_session_leaves_no_value_no_token_and_no_name_in_the_log(make_service:
             assert service.finished(job)["state"] == "done"
             model = service.call("analyst", "GET", f"/v1/jobs/{job}/model").json()
             receipt = service.call("analyst", "GET", f"/v1/jobs/{job}/receipt").json()
-            service.engine.ends[1] = AttemptOutcome("raised")
+            service.engine.ends[1] = RAISED
             failed = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
             assert service.finished(failed)["state"] == "failed"
             service.token(_NOTE)

@@ -12,7 +12,7 @@ from httpx import Response
 
 from app.jobs import store
 from app.sources.spec import JobSpec
-from app.worker.engine import AttemptOutcome
+from app.worker.engine import RAISED
 from solvers.preparation import ByProfile
 from tests.service.conftest import MakeService
 from tests.support.patience import until
@@ -199,7 +199,7 @@ def test_an_unreleased_profile_is_not_used(service: Service) -> None:
     assert service.call("rival", "GET", f"/v1/jobs/{waiting}/receipt").status_code == 404
     service.call("analyst", "DELETE", f"/v1/jobs/{waiting}")
     service.engine.gate.set()
-    service.engine.ends[1] = AttemptOutcome("raised")
+    service.engine.ends[1] = RAISED
     failed = service.finished(_post(service, "jobs", dataset, PROFILE).json()["id"])
     assert (failed["state"], service.budget(dataset)["jobs"]) == ("failed", 2)
     assert service.read(f"datasets/{dataset}")["profile"] is None

@@ -17,7 +17,7 @@ from app.jobs import store
 from app.ledger import service as ledgers
 from app.persistence import tables
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import AttemptOutcome
+from app.worker.engine import RAISED
 from tests.service.conftest import MakeService
 from tests.support.clocks import HeldClock
 from tests.support.inline_engine import InlineEngine
@@ -145,7 +145,7 @@ def test_and_not_before_its_forecast(paused: PausedService, speed: AssumedSpeed)
 
 @pytest.mark.slow
 def test_a_failure_is_published_on_the_grid(paused: PausedService) -> None:
-    paused.service.engine.ends[1] = AttemptOutcome("raised")
+    paused.service.engine.ends[1] = RAISED
     job = paused.submit()
     paused.pass_(0.2)
     running = paused.everything(job)
@@ -228,8 +228,8 @@ class _Timed:
         def done(self) -> bool:
             return self._world.clock.ticks() >= self._end
 
-        def result(self) -> AttemptOutcome:
-            return AttemptOutcome("ok", output_of(self._world, self._job))
+        def result(self) -> str:
+            return output_of(self._world, self._job)
 
         def cancel(self) -> None:
             self._end = self._world.clock.ticks()

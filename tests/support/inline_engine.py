@@ -2,7 +2,7 @@
 
 import threading
 
-from app.worker.engine import FAILED, AttemptOutcome, outcome
+from app.worker.engine import RAISED
 from app.worker.execute import run
 
 
@@ -25,7 +25,7 @@ class InlineEngine:
         self.submitted: list[tuple[str, int]] = []
         self.gate = threading.Event()  # cleared: attempts wait before they open the data
         self.gate.set()
-        self.ends: dict[int, AttemptOutcome] = {}  # attempt number -> how it ends, whatever the code does
+        self.ends: dict[int, str] = {}  # attempt number -> how it ends, whatever the code does
 
     def take(self, held_slots: int) -> bool:
         """Return whether a slot is free."""
@@ -52,7 +52,7 @@ class InlineEngine:
 class InlineHandle:
     """One attempt."""
 
-    def __init__(self, gate: threading.Event, payload: str, end: AttemptOutcome | None) -> None:
+    def __init__(self, gate: threading.Event, payload: str, end: str | None) -> None:
         self._gate, self._payload = gate, payload
         self._outcome = end
         self._cancelled = threading.Event()
@@ -63,8 +63,8 @@ class InlineHandle:
         """Return whether the thread has ended."""
         return not self._thread.is_alive()
 
-    def result(self) -> AttemptOutcome:
-        """Return the outcome of the attempt."""
+    def result(self) -> str:
+        """Return the output of the attempt, or the word for its end."""
         assert self._outcome is not None
         return self._outcome
 
@@ -79,10 +79,9 @@ class InlineHandle:
         if self._outcome is not None:
             return
         try:
-            output = run(self._payload, self._obey)
+            self._outcome = run(self._payload, self._obey)
         except Stopped:
-            output = FAILED
-        self._outcome = outcome(output)
+            self._outcome = RAISED
 
     def _obey(self, _done: int) -> None:
         if self._cancelled.is_set():

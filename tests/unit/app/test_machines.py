@@ -16,7 +16,7 @@ from app.cli import machines
 from app.cli.output import Refusal
 from app.worker import joining, task
 from app.worker.certificates import issue
-from app.worker.engine import FAILED, HANDED_BACK, Folders
+from app.worker.engine import HANDED_BACK, RAISED, Folders
 from app.worker.orders import Slots, hold
 from tests.support.cli import purse
 
@@ -218,4 +218,4 @@ def test_a_cancelled_attempt_is_not_handed_back(monkeypatch: pytest.MonkeyPatch)
     task.leaving.set()
     task.stop("job_1-1")
     with ThreadPoolExecutor(1) as thread:
-        assert list(thread.map(task.attempt, ["{}", "{}"], ["job_1-1", "job_1-2"])) == [FAILED, HANDED_BACK]
+        assert list(thread.map(task.attempt, ["{}", "{}"], ["job_1-1", "job_1-2"])) == [RAISED, HANDED_BACK]
