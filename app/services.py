@@ -18,7 +18,7 @@ from app.datasets import twins
 from app.datasets.budgets import BudgetAnswers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
-from app.http.concurrency import ConcurrencyLimit
+from app.http.work import ConcurrencyLimit
 from app.identity import code_flow
 from app.identity.home import open_database, refusing
 from app.identity.service import ensure_steward

@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from app.calculation.calculators import Lost
 from app.calculation.questions import ANSWER, QUESTION, Answer, Question, Refused
-from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
 from app.http.rates import Recent
-from app.http.turns import Turns
+from app.http.work import ConcurrencyLimit, Turns
 
 EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
 A = TypeVar("A")

@@ -13,10 +13,9 @@ from app.datasets.names import DatasetId
 from app.datasets.store import DatasetFilters
 from app.datasets.upload import Upload, receive
 from app.http import conditional
+from app.http.dependencies import Locate, ServicePart
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging_parameters
-from app.http.location import Locate
-from app.http.parts import ServicePart
 from app.http.queries import strict_router
 from app.identity.dependencies import Anyone, Auditor, Manager, ServiceDatabase, ServiceSettings
 from app.ledger import service as ledgers

@@ -10,8 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from app.datasets import spool
 from app.datasets.spool import Spooled
 from app.datasets.upload import blocks
+from app.http.dependencies import Locate
 from app.http.errors import ApiError, responses
-from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity.dependencies import Manager, ServiceSettings, Steward
 from app.persistence.clock import stamp

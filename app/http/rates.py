@@ -18,12 +18,10 @@ from typing import Generic, TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
 from app.http.handlers import respond
 from app.http.routing import own_path
-from app.http.turns import Turns
-from app.http.work import SLOTS, SLOTS_EACH, RequestAccount, charged_to
+from app.http.work import SLOTS, SLOTS_EACH, ConcurrencyLimit, RequestAccount, Turns, charged_to
 from app.settings import Settings
 
 WINDOW = 10.0  # capacity of a bucket, in seconds of its rate

@@ -1,25 +1,145 @@
 """Work of the server for a request: it runs in a thread, in fair turns, and is charged to the caller's rate.
 
+`Turns` decides which caller's work runs next, and `ConcurrencyLimit` refuses work beyond a number at a time.
 Only work on public documents, request bodies and stored releases belongs here. Work on records runs elsewhere and is
 never measured here, because its duration may depend on the records.
 """
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from fastapi.concurrency import run_in_threadpool
 
-from app.http.turns import Turns
+from app.http.errors import ApiError
 
 P = ParamSpec("P")
 T = TypeVar("T")
 SECONDS_EACH = 0.005  # CPU time that counts as one request
 BYTES_EACH = 2**18  # bytes of bodies and responses that count as one request
 SLOTS, SLOTS_EACH = 2, 1  # the interpreter runs one thread at a time; more threads would slow the event loop down
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """Entry of the queue."""
+
+    caller: str
+    granted: asyncio.Event
+
+
+class Turns:
+    """Slots for work; used on the event loop's thread alone.
+
+    Parameters
+    ----------
+    slots : number of pieces of work that run at once
+    each : largest number of them for one caller
+    """
+
+    def __init__(self, slots: int, each: int) -> None:
+        self._slots, self._each = slots, each
+        self._queue: list[_Turn] = []
+        self._running: Counter[str] = Counter()
+        self._granted = 0
+        self._last: dict[str, int] = {}  # number of the last turn of each caller with running or queued work
+
+    async def take(self, caller: str) -> None:
+        """Wait for a slot, which must be released with `leave`."""
+        turn = _Turn(caller, asyncio.Event())
+        self._queue.append(turn)
+        self._grant()
+        try:
+            await turn.granted.wait()
+        except BaseException:
+            if turn.granted.is_set():
+                self.leave(caller)
+            else:
+                self._queue.remove(turn)
+                self._forget(caller)
+            raise
+
+    def leave(self, caller: str) -> None:
+        """Release a slot of the caller."""
+        self._running -= Counter((caller,))
+        self._grant()
+        self._forget(caller)
+
+    @asynccontextmanager
+    async def slot(self, caller: str) -> AsyncIterator[None]:
+        """Hold a slot of the caller inside the block."""
+        await self.take(caller)
+        try:
+            yield
+        finally:
+            self.leave(caller)
+
+    def _grant(self) -> None:
+        """Give each free slot to the caller with the fewest slots; among these, to the one served longest ago."""
+        while self._queue and self._running.total() < self._slots:
+            turn = min(self._queue, key=lambda turn: (self._running[turn.caller], self._last.get(turn.caller, 0)))
+            if self._running[turn.caller] >= self._each:
+                return
+            self._queue.remove(turn)
+            self._running[turn.caller] += 1
+            self._granted += 1
+            self._last[turn.caller] = self._granted
+            turn.granted.set()
+
+    def _forget(self, caller: str) -> None:
+        """Forget the last turn of a caller without running or queued work."""
+        if not self._running[caller] and all(turn.caller != caller for turn in self._queue):
+            self._last.pop(caller, None)
+
+
+class ConcurrencyLimit:
+    """Limit on concurrent operations of one kind; used only on the event loop's thread.
+
+    Parameters
+    ----------
+    operations : name of the operations in error messages
+    each : largest number for one caller
+    total : largest number for all callers
+    """
+
+    def __init__(self, operations: str, each: int, total: int) -> None:
+        self._operations, self._each, self._total = operations, each, total
+        self._running: Counter[str] = Counter()
+
+    def take(self, caller: str) -> None:
+        """Reserve a slot for the caller, or raise `ApiError` too_many_requests or overloaded."""
+        self.check(caller)
+        self._running[caller] += 1
+
+    def check(self, caller: str) -> None:
+        """Raise `ApiError` too_many_requests or overloaded if no slot is free for the caller."""
+        if self._running[caller] >= self._each:
+            detail = (
+                f"You already have {self._each} {self._operations} running, which is the limit for one caller. "
+                "Wait until one of them ends."
+            )
+            raise ApiError("too_many_requests", detail)
+        if self._running.total() >= self._total:
+            detail = f"The limit of {self._total} {self._operations} for all callers is reached. Try again later."
+            raise ApiError("overloaded", detail)
+
+    def leave(self, caller: str) -> None:
+        """Release a slot of the caller."""
+        self._running -= Counter((caller,))
+
+    @contextmanager
+    def slot(self, caller: str) -> Iterator[None]:
+        """Hold a slot of the caller inside the block."""
+        self.take(caller)
+        try:
+            yield
+        finally:
+            self.leave(caller)
 
 
 class RequestAccount:

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 from joserfc.util import urlsafe_b64encode
 
-from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
+from app.http.work import ConcurrencyLimit
 from app.identity.sign_on import SignOn
 from app.settings import Settings
 

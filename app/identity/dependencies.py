@@ -7,8 +7,8 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.calculation.pool import Pool
+from app.http.dependencies import ServicePart
 from app.http.errors import ApiError
-from app.http.parts import ServicePart
 from app.http.rates import CALLER
 from app.identity import service
 from app.identity.sign_on import SignOn

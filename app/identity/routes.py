@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import Depends, Query
 
 from app.http.body import JsonBody
+from app.http.dependencies import Locate
 from app.http.errors import responses
 from app.http.lists import Paging, paging_parameters
-from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
 from app.identity.dependencies import Manager, ServiceDatabase, ServiceSettings, Steward

@@ -12,13 +12,11 @@ from pydantic import BaseModel
 
 from app.http import conditional
 from app.http.body import JsonBody
-from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
+from app.http.dependencies import Locate, ServicePart, while_connected
 from app.http.errors import responses
 from app.http.idempotency import Key
 from app.http.lists import Paging, paging_parameters
-from app.http.location import Locate
-from app.http.parts import ServicePart
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Analyst, Capacity, Principal, Reader, Require, ServiceDatabase, Submitter, require

@@ -6,8 +6,7 @@ from fastapi import Depends, Request, Response
 
 from app.http import conditional
 from app.http.body import JsonBody
-from app.http.callers import while_connected
-from app.http.parts import ServicePart
+from app.http.dependencies import ServicePart, while_connected
 from app.http.queries import strict_router
 from app.identity.dependencies import Calculations, ServiceDatabase
 from app.ledger import service

@@ -15,8 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from app.http.body import JsonBody
 from app.http.codes import CODES
+from app.http.dependencies import locating
 from app.http.errors import ApiError, responses
-from app.http.location import locating
 from app.http.rates import UNLIMITED
 from app.http.routing import dependants, routes
 from app.identity.dependencies import bearer

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import httpx
 from fastapi import Request
 
-from app.http.callers import while_connected
 from app.http.codes import CODES
+from app.http.dependencies import while_connected
 from app.http.errors import ApiError
 from app.http.middleware import REQUEST
 from app.http.work import in_turn

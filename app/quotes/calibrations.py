@@ -11,7 +11,7 @@ from accounting.privacy import Privacy, Relation
 from app.calculation.pool import accepted
 from app.calculation.questions import Calibrate, Calibrated
 from app.http.body import JsonBody
-from app.http.callers import while_connected
+from app.http.dependencies import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
 from app.identity.dependencies import Anyone, Calculations, Capacity

@@ -16,7 +16,7 @@ from app.datasets import twins
 from app.datasets.service import opened
 from app.datasets.store import DatasetRow
 from app.http.body import JsonBody
-from app.http.callers import while_connected
+from app.http.dependencies import while_connected
 from app.http.errors import invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turn

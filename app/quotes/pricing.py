@@ -3,6 +3,7 @@
 `app.calculation` chooses the noise, which takes long. Here its answer becomes a price, and a price becomes a quote.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import solvers
@@ -19,16 +20,16 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import inference
 from app.quotes.requests import ReadRequest
-from app.quotes.titles import title
 from app.results.intervals import Widths
 from app.results.widths import widths
 from app.sources.design import Design, StatisticDesign
 from app.sources.spec import JobSpec
-from app.wire import Quote, Requested
+from app.wire import JobRequest, Quote, Requested, StatisticRequest, TuningRequest
 from purse.wire.budgets import PrivacyLoss
 from purse.wire.columns import CategoryColumn
 from purse.wire.jobs import ExpectedRun, Prepared, QueryPrice, UsedProfile
 from purse.wire.neighbors import between
+from purse.wire.statistics import RESULTS
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
 from solvers.inference import RegressionTableRun
@@ -56,6 +57,7 @@ _SPARSE_ROWS = (
     "longest row that the declared columns allow. A row with m ones has the norm sqrt(m + 1), about 8 for m = 60. Take "
     "the norm of a typical row from public knowledge. A smaller row_norm makes probabilities too extreme."
 )
+_MOST_COLUMNS = 3  # that a title names
 _TOO_LONG = "The receipt states everything that runs, and would be too long to sign: use fewer candidates or columns."
 
 
@@ -289,3 +291,27 @@ def _warnings(design: Design | StatisticDesign, dataset: DatasetRow, privacy: Pr
     if has_more_classes and design.positive is not None:
         warnings.append("The target has more than two categories: all except the positive one count as one class.")
     return tuple(warnings)
+
+
+def title(request: Requested, design: Design | StatisticDesign) -> str:
+    """Return the title of a job, such as `Model of income` or `Counts of age and sex`."""
+    if isinstance(request, StatisticRequest):
+        columns = request.by or request.columns
+        result = RESULTS.get(request.method.name)
+        return f"{result.heading} {_listed(columns)}" if result else request.method.name.capitalize()
+    assert isinstance(design, Design)
+    target = design.target.name
+    if isinstance(request, TuningRequest):
+        return f"Best model of {target}"
+    if isinstance(request, JobRequest):
+        return f"{'Regression table' if request.inference else 'Model'} of {target}"
+    return f"Evaluation of the model of {target}"
+
+
+def _listed(names: Sequence[str] | None) -> str:
+    """Return the names of columns as words; only their number if there are many."""
+    if names is None:
+        return "all columns"
+    if len(names) > _MOST_COLUMNS:
+        return f"{len(names)} columns"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

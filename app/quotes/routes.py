@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.http.body import JsonBody
-from app.http.callers import while_connected
+from app.http.dependencies import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
 from app.identity.dependencies import Calculations, Capacity, Quoter, ServiceDatabase, ServiceSettings

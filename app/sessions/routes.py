@@ -9,12 +9,11 @@ from fastapi.concurrency import run_in_threadpool
 from app.datasets.names import DatasetId
 from app.http import conditional
 from app.http.body import JsonBody
-from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
+from app.http.dependencies import Locate, while_connected
 from app.http.errors import ApiError, responses
 from app.http.idempotency import Key
 from app.http.lists import Paging, paging_parameters
-from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Calculations, Capacity, Reader, ServiceDatabase, SessionHolder

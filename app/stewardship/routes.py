@@ -6,8 +6,8 @@ from fastapi import Depends
 
 from app.datasets.names import DatasetId
 from app.http.body import JsonBody
+from app.http.dependencies import Locate
 from app.http.errors import responses
-from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity.dependencies import Manager, ServiceDatabase, ServiceSettings
 from app.jobs.routes import Dispatcher

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from fastapi import Depends, Query
 
 from app.http.body import JsonBody
+from app.http.dependencies import Locate
 from app.http.errors import ApiError, invalid_field, responses
 from app.http.lists import Paging, paging_parameters
-from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import store as identity
 from app.identity.dependencies import Analyst, Principal, ServiceDatabase, ServiceSettings, Submitter

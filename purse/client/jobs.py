@@ -1,12 +1,13 @@
 """Jobs from asyncio: submitting them, finding them again, and reading their releases."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Unpack, final
 
 from purse.client.calls import act, api_path, get, post_once, reference
 from purse.client.events import FINISHED, EventStream, as_event
-from purse.client.progress import Watch, watching
 from purse.client.requests import (
     EvaluationOptions,
     JobOptions,
@@ -26,6 +27,43 @@ from purse.wire.datasets import Dataset
 from purse.wire.jobs import Job, JobEvent, JobKind, JobState
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, ReceiptDocument
+
+Watch = Callable[[JobEvent], None]
+
+
+@contextmanager
+def watching(label: str, progress: bool | Watch | None) -> Iterator[Watch]:
+    """Yield the function to call with each event: the caller's own, or one that draws a bar on stderr or nothing.
+
+    Parameters
+    ----------
+    label : text before the bar
+    progress : a function; True for a bar, False for none; None for a bar if stderr is a terminal
+    """
+    if callable(progress):
+        yield progress
+        return
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda _event: None
+        return
+    from rich.console import Console  # late: the larger part of an import of the client
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=None, state="waiting")
+
+        def show(event: JobEvent) -> None:
+            total = event.progress.total if event.progress.done else None  # a running job reports no progress
+            bar.update(task, completed=event.progress.done, total=total, state=event.state)
+
+        yield show
 
 
 @final

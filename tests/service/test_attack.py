@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.http.turns import Turns
+from app.http.work import Turns
 from app.pages.forms import MAX_OPTIONS
 from tests.heavy.attack import GROUPS
 from tests.heavy.dearest import Facts, callable_routes, requests, requests_by_route

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.http.turns import Turns
+from app.http.work import Turns
 
 pytestmark = pytest.mark.anyio
 

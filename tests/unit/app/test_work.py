@@ -10,8 +10,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.rates import CALLER, RateLimiter
-from app.http.turns import Turns
-from app.http.work import BYTES_EACH, SECONDS_EACH, RequestAccount, charged_to, in_turn, in_turns
+from app.http.work import BYTES_EACH, SECONDS_EACH, RequestAccount, Turns, charged_to, in_turn, in_turns
 from app.settings import Settings
 
 pytestmark = pytest.mark.anyio
