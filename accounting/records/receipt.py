@@ -2,7 +2,7 @@
 
     document = {"receipt": {...}, "signature": compact JWS over RFC8785(receipt)}
 
-`build` and `sign` make a receipt, and `verify` checks one against keys that the verifier already trusts. `recompute`
+`build` makes a receipt, and `verify` checks a signed one against keys that the verifier already trusts. `recompute`
 derives epsilon from the queries again. Importing this module loads no numerical library; recomputing does.
 `accounting.records.session_receipt` builds those of sessions.
 """
@@ -17,7 +17,7 @@ from accounting.records.documents import canonical, fields, parse
 from accounting.records.recomputation import Recomputation as Recomputation
 from accounting.records.recomputation import plan_of as plan_of
 from accounting.records.recomputation import recompute as recompute
-from accounting.records.signing import MOST_PAYLOAD_BYTES, Jwks, SigningKey, check_json, sign_json
+from accounting.records.signing import MOST_PAYLOAD_BYTES, Jwks, check_json
 from accounting.records.statement import Receipt as Receipt
 from accounting.records.statement import check, is_session
 
@@ -163,11 +163,6 @@ def _queries(plan: "Plan") -> list[dict[str, Any]]:
 
     queries: list[dict[str, Any]] = plan_to_json(plan)["queries"]
     return queries
-
-
-def sign(receipt: Receipt, key: SigningKey) -> str:
-    """Return the signature: a compact JWS whose payload is RFC8785(receipt)."""
-    return sign_json(receipt, key)
 
 
 def read(raw: bytes | str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from accounting.errors import ReceiptInvalid
-from accounting.records import receipt, signing
+from accounting.records import signing
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
 from accounting.records.receipt import Receipt
@@ -76,7 +76,7 @@ class SigningKeys:
 
     def sign(self, document: Receipt) -> str:
         """Return the compact JWS over the canonical form of the receipt."""
-        return receipt.sign(document, self._now())
+        return signing.sign_json(document, self._now())
 
     def sign_head(self, dataset: str, newest: Entry) -> dict[str, Any]:
         """Return the signed head of a ledger as of now."""

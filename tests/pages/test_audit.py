@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from accounting.records.chain import Entry, to_lines
-from accounting.records.receipt import sign
+from accounting.records.signing import sign_json
 from purse import Client
 from tests.support.browser import Visitor, delayed
 from tests.support.ledgers import relinked
@@ -242,7 +242,7 @@ def _text(document: Any) -> bytes:
 
 def _signed(change: dict[str, Any]) -> bytes:
     built = make() | change
-    return _text({"receipt": built, "signature": sign(built, KEY)})
+    return _text({"receipt": built, "signature": sign_json(built, KEY)})
 
 
 def test_a_session_is_closed_and_its_receipt_checked_by_the_browser(visitor: Visitor, server: Live) -> None:

@@ -37,6 +37,7 @@ from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
+from accounting.records.signing import sign_json
 from accounting.records.statement import SessionStatement, Statement
 from app.pages.static_files import FOLDER
 from tests.support import sessions
@@ -130,7 +131,7 @@ def test_epsilon_is_recomputed_under_both_relations(module: Module, queries: tup
     stated = receipt.recompute(make() | statement_fields(plan, 100.0, delta)).epsilon
     for factor, holds in ((1.0, True), (1 + 1e-3, True), (1 - 5e-10, True), (1 - 2e-9, False), (0.5, False)):
         built = make() | statement_fields(plan, stated * factor, delta)
-        report = checked(module, {"receipt": built, "signature": receipt.sign(built, KEY)})
+        report = checked(module, {"receipt": built, "signature": sign_json(built, KEY)})
         assert report["recomputed"] == pytest.approx(stated, rel=1e-11)
         assert (report["holds"], receipt.verify(signed(built), KEYS).holds) == (holds, holds)
         assert results(report)["epsilon"] is holds

@@ -13,6 +13,7 @@ from accounting.records.heads import read_head
 from accounting.records.ledger import spent_epsilon
 from accounting.records.offline import verify_ledger
 from accounting.records.replay import replay
+from accounting.records.signing import sign_json
 from tests.support.service import JOB, Service
 
 
@@ -123,7 +124,7 @@ def test_a_receipt_of_another_server_is_not_valid_even_with_its_key_inside(
 ) -> None:
     key = signing.generate_key()
     receipt = released["document"]["receipt"]
-    foreign = {"receipt": receipt, "signature": receipts.sign(receipt, key)}
+    foreign = {"receipt": receipt, "signature": sign_json(receipt, key)}
     assert _verify(shared, foreign)["signature"] is False
     response = shared.client.post("/v1/receipts/verify", json=foreign | {"keys": signing.jwks(key)})
     assert response.status_code == 422

@@ -7,7 +7,6 @@ from typing import Any
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.filter import Cost, Filter
-from accounting.records import receipt
 from accounting.records.chain import Entry, link
 from accounting.records.events import (
     JobEvent,
@@ -17,6 +16,7 @@ from accounting.records.events import (
     Released,
     Started,
 )
+from accounting.records.signing import sign_json
 from tests.support.chains import charge_of, ledger_of
 from tests.support.receipts import GD, KEY, MODEL, make
 
@@ -43,7 +43,7 @@ RELEASE = LEDGER[3]
 
 def signed(**change: Any) -> dict[str, Any]:
     built = make(**{"entry": RELEASE} | change)
-    return {"receipt": built, "signature": receipt.sign(built, KEY)}
+    return {"receipt": built, "signature": sign_json(built, KEY)}
 
 
 def relinked(entries: Sequence[Entry]) -> list[Entry]:

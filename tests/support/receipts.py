@@ -21,7 +21,7 @@ from accounting.plan import Query
 from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.events import Opened, Released, Started
-from accounting.records.signing import SigningKey
+from accounting.records.signing import SigningKey, sign_json
 from tests.support.chains import AT, charge_of, ledger_of
 
 KEY = signing.generate_key()
@@ -62,7 +62,7 @@ def make(queries: tuple[Query, ...] = GD, privacy: Privacy = Privacy(0.5, 1e-6),
 
 def document(built: receipt.Receipt, key: SigningKey = KEY) -> dict[str, Any]:
     """As it comes out of a file."""
-    return receipt.read(json.dumps({"receipt": built, "signature": receipt.sign(built, key)}))
+    return receipt.read(json.dumps({"receipt": built, "signature": sign_json(built, key)}))
 
 
 GOOD = document(make())
@@ -71,7 +71,7 @@ GOOD = document(make())
 def signed(change: dict[str, Any]) -> dict[str, Any]:
     """A receipt with some fields replaced, truly signed."""
     built = GOOD["receipt"] | change
-    return {"receipt": built, "signature": receipt.sign(built, KEY)}
+    return {"receipt": built, "signature": sign_json(built, KEY)}
 
 
 GAUSSIAN = GOOD["receipt"]["event"]["event"]

@@ -15,6 +15,7 @@ from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import event_from_json
 from accounting.records.session_receipt import SessionEnd, build
 from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json, refund
+from accounting.records.signing import sign_json
 from tests.support.chains import ledger_of
 from tests.support.receipts import KEY
 
@@ -92,7 +93,7 @@ def ended_session(
 
 
 def signed(stated: receipt.Receipt) -> dict[str, Any]:
-    return {"receipt": stated, "signature": receipt.sign(stated, KEY)}
+    return {"receipt": stated, "signature": sign_json(stated, KEY)}
 
 
 RELEASE = calibrate([Query("answers", 50, PoissonGaussian(0.5))], Privacy(3.0, 1e-6))

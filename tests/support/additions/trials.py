@@ -18,6 +18,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records import receipt
 from accounting.records.codec import plan_from_json, plan_to_json
+from accounting.records.signing import sign_json
 from app.cli import main
 from app.cli.output import release_output
 from app.sources.spec import JobSpec
@@ -71,7 +72,7 @@ def test_trial_of_a_mechanism() -> None:
         planned = calibrate(queries, privacy).plan
         assert plan_from_json(plan_to_json(planned)) == planned
         built = make(queries, privacy)
-        assert receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS).holds
+        assert receipt.verify({"receipt": built, "signature": sign_json(built, KEY)}, KEYS).holds
         assert Filter.open("pure", Privacy(0.5)).cost(planned)
     document = plan_to_json(planned)
     for change in ({"sides": 3}, {"sides": 2.0}, {"sides": math.nan}, {"heads": 1}):

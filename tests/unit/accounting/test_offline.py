@@ -12,7 +12,7 @@ from accounting import Privacy, Unit
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
 from accounting.filter import Cost, Filter
-from accounting.records import receipt, signing
+from accounting.records import signing
 from accounting.records.chain import Entry, Head, from_lines, to_lines
 from accounting.records.events import (
     External,
@@ -23,6 +23,7 @@ from accounting.records.events import (
 )
 from accounting.records.heads import read_head, sign_head
 from accounting.records.offline import shares, verify_ledger, verify_receipt
+from accounting.records.signing import sign_json
 from tests.support.chains import charge_of, ledger_of
 from tests.support.ledgers import (
     BROKEN,
@@ -135,7 +136,7 @@ def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:
             if not claimed.is_person:
                 unsaid = make(entry=entries[3], records=records)
                 del unsaid["unit"]
-                document = {"receipt": unsaid, "signature": receipt.sign(unsaid, KEY)}
+                document = {"receipt": unsaid, "signature": sign_json(unsaid, KEY)}
                 assert verify_receipt(document, KEYS, entries).holds == holds
 
 

@@ -34,7 +34,7 @@ from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.codec import MAX_QUERIES, plan_to_json
 from accounting.records.documents import canonical
-from accounting.records.signing import check_json
+from accounting.records.signing import check_json, sign_json
 from accounting.records.statement import check
 from tests.support.forgeries import (
     BAD_FIELDS,
@@ -305,7 +305,7 @@ def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> N
             release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"),
         ))["queries"],
     }  # fmt: skip
-    result = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
+    result = receipt.verify({"receipt": built, "signature": sign_json(built, KEY)}, KEYS)
     assert result.recomputed_epsilon is not None
     assert result.holds == (result.recomputed_epsilon <= 0.5)
 
@@ -401,7 +401,7 @@ def test_malformed_documents_raise_receipt_invalid_and_nothing_else(
     documents += [GOOD | {"signature": f"{b64(header)}.e30.AA"}, {"receipt": built, "signature": GOOD["signature"]}]
     if resign:
         with contextlib.suppress(CodecError):
-            documents.append({"receipt": built, "signature": receipt.sign(built, KEY)})
+            documents.append({"receipt": built, "signature": sign_json(built, KEY)})
     for candidate in documents:
         for keys in (trusted, KEYS):
             with contextlib.suppress(ReceiptInvalid):
@@ -444,7 +444,7 @@ def test_the_queries_of_a_receipt_are_of_its_number_of_records(
 
 def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
     with pytest.raises(ReceiptInvalid, match="longer than"):
-        receipt.sign(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
+        sign_json(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 4096)])
@@ -467,17 +467,17 @@ def test_a_receipt_judged_signable_is_signed_whatever_its_names(unit: Unit) -> N
             signable = middle
         else:
             unsignable = middle
-    assert receipt.sign(make(method=method(signable), **facts), KEY)
-    assert receipt.sign(make(method=method(signable + 9_000)), KEY)
+    assert sign_json(make(method=method(signable), **facts), KEY)
+    assert sign_json(make(method=method(signable + 9_000)), KEY)
     with pytest.raises(ReceiptInvalid, match="longer than"):
-        receipt.sign(make(method=method(signable + 9_000), **facts), KEY)
+        sign_json(make(method=method(signable + 9_000), **facts), KEY)
 
 
 def test_the_largest_plan_still_makes_a_receipt() -> None:
     names = [f"query {i} {'x' * 50}" for i in range(MAX_QUERIES)]
     plan = Plan(tuple(PlannedQuery(name, 10**9, PoissonGaussian(1 / 3), 1e12 / 7) for name in names))
     built = make(release_plan=ReleasePlan(plan, 1.0, 1e-6, "rdp", "1"), transcript=plan)
-    assert check_json(built, receipt.sign(built, KEY), KEYS) is None
+    assert check_json(built, sign_json(built, KEY), KEYS) is None
 
 
 # The key file

@@ -13,11 +13,12 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.filter import Filter
-from accounting.records import receipt, signing
+from accounting.records import signing
 from accounting.records.chain import Entry, to_lines
 from accounting.records.events import LedgerEvent, Opened, Refunded, Released, SessionRule, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
+from accounting.records.signing import sign_json
 from app.cli.entries import COLUMNS, EntryFilter, as_csv, rows
 from app.cli.receipts import facts
 from purse import Receipt
@@ -98,7 +99,7 @@ def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
     """Runs `purse` beside an exported ledger, a receipt of its fourth entry, keys and a signed head."""
     built = make(entry=LEDGER[3], issued_at=LEDGER[3].body["at"])
     documents = {
-        "receipt.json": {"receipt": built, "signature": receipt.sign(built, KEY)},
+        "receipt.json": {"receipt": built, "signature": sign_json(built, KEY)},
         "keys.json": KEYS,
         "strangers.json": signing.jwks(signing.generate_key()),
         "head.json": sign_head("d1", LEDGER[-1], KEY),

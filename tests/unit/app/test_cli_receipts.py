@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.records import receipt
 from accounting.records.documents import canonical
+from accounting.records.signing import sign_json
 from app.cli import main
 from purse import Model
 from purse.receipts import NotVerified, load
@@ -35,7 +35,7 @@ CHANGED_DOCUMENTS = {
 def folder(tmp_path: Path) -> Path:
     """A receipt of the model, its keys, and the model, indented as `purse model` writes it."""
     built = make(model_sha256=hashlib.sha256(canonical(MODEL)).hexdigest())
-    (tmp_path / "receipt.json").write_text(json.dumps({"receipt": built, "signature": receipt.sign(built, KEY)}))
+    (tmp_path / "receipt.json").write_text(json.dumps({"receipt": built, "signature": sign_json(built, KEY)}))
     (tmp_path / "keys.json").write_text(json.dumps(KEYS))
     (tmp_path / "model.json").write_text(json.dumps(MODEL, indent=2, ensure_ascii=False))
     return tmp_path

@@ -12,9 +12,9 @@ from accounting import calibration
 from accounting.accountants import PldAccountant
 from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.plan import Plan
-from accounting.records import receipt
 from accounting.records.allotments import Standing
 from accounting.records.ledger import advance
+from accounting.records.signing import sign_json
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import pricing
@@ -430,4 +430,4 @@ def test_a_tuning_whose_receipt_would_be_too_large_is_not_priced() -> None:
         "release_plan": spec.release_plan,
         "transcript": spec.release_plan.plan,
     }
-    assert receipt.sign(make(**facts), KEY)
+    assert sign_json(make(**facts), KEY)

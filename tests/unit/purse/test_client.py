@@ -27,6 +27,7 @@ from accounting.privacy import Unit
 from accounting.records import receipt as receipts
 from accounting.records import signing
 from accounting.records.chain import GENESIS, Entry, link
+from accounting.records.signing import sign_json
 from app.quotes.calibrations import CalibrationRequest
 from app.sources.encoding import encoder
 from app.wire import (
@@ -785,7 +786,7 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
             issued_at="2026-01-01T00:00:00Z",
         )
     )
-    document = ReceiptDocument(receipt=receipt, signature=receipts.sign(receipt, key))
+    document = ReceiptDocument(receipt=receipt, signature=sign_json(receipt, key))
     return document, KeySet.model_validate(signing.jwks(key))
 
 
