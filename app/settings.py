@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     """Token for `GET /metrics` only, 32 to 512 characters."""
     storage_url: str | None = None
     """Storage of partitioned datasets, `file:///folder` or `s3://bucket/prefix`, without credentials."""
+    import_url: str | None = None
+    """Folder or prefix whose files stewards may [import](datasets.md#import-a-file), written as PURSE_STORAGE_URL."""
     host: str = "127.0.0.1"
     """Address to listen on."""
     root_path: str = Field(default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$")
@@ -104,6 +106,8 @@ class Settings(BaseSettings):
     """Maximum number of open event streams. One caller may have 8."""
     max_upload_bytes: int = Field(default=4 * 2**30, ge=1)
     """Maximum size of an uploaded file in bytes, compressed and uncompressed."""
+    max_import_bytes: int = Field(default=2**38, ge=1)
+    """Maximum size of a file below PURSE_IMPORT_URL in bytes, compressed and uncompressed."""
     upload_seconds: int = Field(default=86_400, ge=60, le=2_592_000)
     """Seconds without new bytes after which an unfinished upload is deleted."""
     max_gradient_evaluations: float = Field(default=1e11, gt=0)
@@ -170,7 +174,7 @@ class Settings(BaseSettings):
             ipaddress.ip_network(network.strip())
         return proxies
 
-    @field_validator("storage_url")
+    @field_validator("storage_url", "import_url")
     @classmethod
     def _check_storage_url(cls, url: str | None) -> str | None:
         parts = urlsplit(url or "file:///")
@@ -184,6 +188,17 @@ class Settings(BaseSettings):
     def _check_heartbeat(self) -> Self:
         if self.renew_seconds > self.lease_seconds / 2:
             raise ValueError("renew_seconds must be at most half of lease_seconds")
+        return self
+
+    @model_validator(mode="after")
+    def _check_import_url(self) -> Self:
+        own = [("home", self.home.as_uri()), ("storage_url", self.storage_url)]
+        for name, url in own:
+            if self.import_url is not None and url is not None and _overlap(self.import_url, url):
+                raise ValueError(
+                    f"import_url and {name} must not contain each other, because stewards may register all files below "
+                    "import_url"
+                )
         return self
 
     @model_validator(mode="after")
@@ -228,6 +243,18 @@ class Settings(BaseSettings):
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.home.chmod(0o700)
         return self.home
+
+
+def _overlap(first: str, second: str) -> bool:
+    """Return whether two URLs of folders or prefixes are the same, or one lies below the other."""
+    (bucket, path), (other_bucket, other_path) = map(_folder_of, (first, second))
+    return bucket == other_bucket and (path.is_relative_to(other_path) or other_path.is_relative_to(path))
+
+
+def _folder_of(url: str) -> tuple[tuple[str, str], Path]:
+    parts = urlsplit(url)
+    path = Path("/" + unquote(parts.path).strip("/"))
+    return (parts.scheme, parts.netloc), path.resolve() if parts.scheme == "file" else path
 
 
 def is_confidential(address: object) -> bool:

@@ -1,4 +1,4 @@
-"""purse upload, dataset declare, datasets, budget."""
+"""purse upload, dataset import, dataset declare, datasets, budget."""
 
 import sys
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from purse.client.calls import dialect_of
 from purse.excel import readable
 from purse.wire.budgets import BudgetStatus
 from purse.wire.columns import Column
-from purse.wire.datasets import Dataset, DatasetState, listed_order
+from purse.wire.datasets import Dataset, DatasetState, Registered, listed_order
 
 _SHOWN_CATEGORIES = 8
 
@@ -57,6 +57,29 @@ def upload(client: Client, file: File, spec: FileOption, resume: str | None = No
         ) as source,
     ):
         dataset = client.datasets.upload(source, spec=declared, resume=resume)
+    return _registered(dataset)
+
+
+def import_file(client: Client, path: str, spec: FileOption) -> Output:
+    """Register a file from the operator's storage as a dataset.
+
+    The server copies the file from the folder or object storage that its operator has set as PURSE_IMPORT_URL. Nothing
+    is sent from this machine. The file there is neither changed nor deleted.
+
+    Parameters
+    ----------
+    path : Path of the CSV or Parquet file below PURSE_IMPORT_URL.
+    spec : JSON file with name, columns, budget and dialect.
+
+    \b
+    Example:
+      purse dataset import 2026/visits.parquet --spec visits.json
+    """
+    return _registered(client.datasets.import_file(path, spec=_declaration(spec)))
+
+
+def _registered(dataset: Registered) -> Output:
+    """Return what is printed after a registration: the facts, the report of the values, and warnings."""
     has_outcomes = any(column.outcomes for column in dataset.report.columns)
     table = outcomes(dataset.report) if has_outcomes else ""
     notes = [text.paragraph(line).rstrip() for line in (*_warnings(dataset), *cures(dataset.report))]

@@ -46,6 +46,7 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("check", "check.check", "Check a local file against its declaration"),
     Command("upload", "data.upload", "Register a file as a dataset"),
     Command("datasets", "data.datasets", "List datasets, or show the columns of one"),
+    Command("dataset import", "data.import_file", "Register a file from the operator's storage as a dataset"),
     Command("dataset declare", "data.declare", "Register a dataset whose records are elsewhere"),
     Command("dataset amend", "stewardship.amend", "Change a dataset's name, budget or rule for sessions"),
     Command("dataset freeze", "stewardship.freeze", "Block all spending on a dataset"),

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
-from fastapi.concurrency import contextmanager_in_threadpool
+from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
 
 from accounting.records.entries import EntryKind
-from app.datasets import folders, service, spool
+from app.datasets import folders, imports, service, spool
 from app.datasets.budgets import BudgetAnswers
 from app.datasets.names import DatasetId
 from app.datasets.store import DatasetFilters
@@ -50,6 +50,11 @@ _FORM = {
             "pattern": "^[a-z0-9_]{1,64}$",
             "description": "Instead of `file`: the id of a complete upload.",
         },
+        "path": {
+            "type": "string",
+            "maxLength": imports.MOST_PATH_CHARACTERS,
+            "description": "Instead of `file`: the path of a file below the server's PURSE_IMPORT_URL, if it is set.",
+        },
     },
 }
 
@@ -57,12 +62,17 @@ _FORM = {
 async def uploaded(request: Request, settings: ServiceSettings, principal: Manager) -> AsyncIterator[Upload]:
     """Receive the upload into a folder that is removed after the request. A steward's token is checked first."""
     with request.app.state.services.uploads.slot(principal.id), folders.incoming(settings.home) as folder:
-        spec, source = await receive(request, folder / "upload", settings.max_upload_bytes)
-        if not isinstance(source, str):
-            yield Upload(spec, source, folder)
+        file, most_bytes = folder / "upload", settings.max_upload_bytes
+        spec, part = await receive(request, file, most_bytes)
+        if "upload" in part:
+            complete = spool.complete(settings.home, principal.id, part["upload"])
+            async with contextmanager_in_threadpool(complete) as spooled:
+                yield Upload(spec, spooled, folder, most_bytes)
             return
-        async with contextmanager_in_threadpool(spool.complete(settings.home, principal.id, source)) as file:
-            yield Upload(spec, file, folder)
+        if "path" in part:
+            most_bytes = settings.max_import_bytes
+            await run_in_threadpool(imports.copy, settings, principal.id, part["path"], file)
+        yield Upload(spec, file if part else None, folder, most_bytes)
 
 
 @router.post(
@@ -104,11 +114,12 @@ def create(
 ) -> Registered:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
-    The file is part of the request, or a complete upload. An upload remains until the dataset is registered, so that a
-    refused spec can be corrected. A file that cannot be read completely is refused. Values that are missing, do not
-    parse or lie outside the bounds become the declared default or bound. Only this answer's `report` counts them. A
-    file with more of them than `max_unparsed` or `max_clamped` allows is refused (`unparsed_values`, with the same
-    report). The same values cannot be registered twice, except in one family, whose datasets share one budget.
+    The file is part of the request, a complete upload, or a file that the server copies from the operator's storage.
+    An upload remains until the dataset is registered, so that a refused spec can be corrected. A file that cannot be
+    read completely is refused. Values that are missing, do not parse or lie outside the bounds become the declared
+    default or bound. Only this answer's `report` counts them. A file with more of them than `max_unparsed` or
+    `max_clamped` allows is refused (`unparsed_values`, with the same report). The same values cannot be registered
+    twice, except in one family, whose datasets share one budget.
 
     If the spec's `data` is "elsewhere", send the spec alone. The dataset then has a budget, a ledger and a public
     number of records, but no values. Sessions and outside charges spend its budget; nothing is computed from it here.

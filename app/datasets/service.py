@@ -72,7 +72,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     else:
         folder = upload.folder / "columns"
         place = _place(settings, spec, dataset_id)
-        n, fingerprint, report = _read(upload.file, spec, folder, settings.max_upload_bytes, place)
+        n, fingerprint, report = _read(upload.file, spec, folder, upload.most_bytes, place)
         parts = _parts(spec, dataset_id, folder, n, values.content(spec, fingerprint))
     row = _register(database, settings.home, principal, rule, parts)
     if upload.file is not None:

@@ -1,7 +1,8 @@
 """Receives a multipart body with the parts `spec` and `file` as a stream, and writes the file to disk as it arrives.
 
-Instead of `file`, the part `upload` may state the id of a complete upload. A dataset whose records are elsewhere has
-neither of them. The headers of a part are ignored, except the one that names the part.
+Instead of `file`, the part `upload` may state the id of a complete upload, or `path` a file below PURSE_IMPORT_URL. A
+dataset whose records are elsewhere has none of them. The headers of a part are ignored, except the one that names the
+part.
 
 Starlette's parser would store the file in the system's temporary folder, which may be memory, before the token is
 checked. Here the token is checked first, limits apply while bytes arrive, and the file is written once.
@@ -17,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from app.datasets.imports import MOST_PATH_CHARACTERS
 from app.http.body import parse_json
 from app.http.errors import ApiError, invalid_field
 from app.http.work import in_turn
@@ -27,7 +29,7 @@ MAX_SPEC_BYTES = 4 * 2**20
 _OVERHEAD_BYTES = 2**16  # of boundaries and headers
 _BLOCK_BYTES = 2**20
 _MAX_ID_BYTES = 64
-_FILES = ("file", "upload")
+_FILES = ("file", "upload", "path")
 _PARTS = ("spec", *_FILES)
 
 
@@ -39,11 +41,13 @@ class Upload:
     ----------
     file : the path of the file; None if the records are elsewhere
     folder : a folder for the records that are read from it; removed after the request
+    most_bytes : largest size of the file, also when unpacked
     """
 
     spec: DatasetSpec
     file: Path | None
     folder: Path
+    most_bytes: int
 
 
 async def blocks(request: Request) -> AsyncIterator[bytes]:
@@ -62,8 +66,10 @@ async def blocks(request: Request) -> AsyncIterator[bytes]:
         raise broken
 
 
-async def receive(request: Request, file: Path, max_bytes: int) -> tuple[DatasetSpec, Path | str | None]:
-    """Receive a body in constant memory; return its spec, and `file`, or the id of its upload, or None for no file.
+async def receive(request: Request, file: Path, max_bytes: int) -> tuple[DatasetSpec, dict[str, str]]:
+    """Receive a body in constant memory; return its spec, and the text of the part that names its file, by its name.
+
+    The text of the part `file` is empty. A dataset whose records are elsewhere has no such part.
 
     Parameters
     ----------
@@ -91,23 +97,28 @@ async def receive(request: Request, file: Path, max_bytes: int) -> tuple[Dataset
             await run_in_threadpool(parts.feed, block)
         raw, received = parts.finished()
     spec = await in_turn(parse_json, DatasetSpec, raw, where="spec", max_bytes=MAX_SPEC_BYTES)
-    has_file = "file" in received or "upload" in received
+    has_file = bool(received)
     if has_file != (spec.data == "stored"):
         raise _wrong(
             "has a file, but the spec says that the records are elsewhere. Send the spec alone"
             if has_file
-            else "must have either the part `file` or the part `upload`, because the spec's `data` is stored"
+            else "must have one of the parts `file`, `upload` and `path`, because the spec's `data` is stored"
         )
-    return spec, file if "file" in received else received.get("upload")
+    return spec, received
 
 
 class _FormParts:
-    """Sorts the parser's events into spec, file and upload id."""
+    """Sorts the parser's events into spec, file, upload id and path."""
 
     def __init__(self, boundary: bytes, target: BinaryIO, max_bytes: int) -> None:
-        self._texts = {"spec": bytearray(), "upload": bytearray()}
+        self._texts = {"spec": bytearray(), "upload": bytearray(), "path": bytearray()}
         self._target = target
-        self._limits = {"spec": MAX_SPEC_BYTES, "file": max_bytes, "upload": _MAX_ID_BYTES}
+        self._limits = {
+            "spec": MAX_SPEC_BYTES,
+            "file": max_bytes,
+            "upload": _MAX_ID_BYTES,
+            "path": MOST_PATH_CHARACTERS,
+        }
         self._remaining = dict(self._limits)
         self._received: list[str] = []
         self._name = self._value = b""
@@ -134,15 +145,16 @@ class _FormParts:
             raise _wrong("is not well-formed multipart/form-data. Let a library write the body") from None
 
     def finished(self) -> tuple[bytes, dict[str, str]]:
-        """Return the spec, and the other received part with its text (empty for a file), after the last byte."""
+        """Return the spec, and the text of the other received part by its name, after the last byte."""
         if not self._is_over:
             raise _wrong("ends before its last boundary. Send the whole body again")
         if "spec" not in self._received:
             raise _wrong("lacks the part `spec`, the declaration as JSON")
-        if all(part in self._received for part in _FILES):
-            raise _wrong("must have either the part `file` or the part `upload`, not both")
-        texts = {"file": "", "upload": self._texts["upload"].decode("latin-1")}
-        return bytes(self._texts["spec"]), {part: texts[part] for part in self._received if part in texts}
+        spec = bytes(self._texts.pop("spec"))
+        self._received.remove("spec")
+        if len(self._received) > 1:
+            raise _wrong("must have only one of the parts `file`, `upload` and `path`")
+        return spec, {part: self._texts.get(part, b"").decode("latin-1") for part in self._received}
 
     def _begin(self) -> None:
         self._part = None

@@ -197,7 +197,7 @@ class Storage:
     def put(self, file: Path, name: str) -> bytes:
         """Copy a file to the storage, durably; return its SHA-256."""
         sums = hashlib.sha256()
-        with file.open("rb") as source, _reached():
+        with file.open("rb") as source, reached():
             if self._is_local:
                 Path(self._path).mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._files.open_output_stream(f"{self._path}/{name}") as target:
@@ -223,7 +223,7 @@ class Storage:
     def _read(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a stored file in blocks. Raise as `opened`."""
         try:
-            with _reached(), self._files.open_input_stream(f"{self._path}/{name}") as source:
+            with reached(), self._files.open_input_stream(f"{self._path}/{name}") as source:
                 while piece := source.read(_COPY_BYTES):
                     yield piece
         except FileNotFoundError:
@@ -233,13 +233,13 @@ class Storage:
         """Delete everything in the place."""
         from pyarrow import fs
 
-        with _reached():
+        with reached():
             if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
                 self._files.delete_dir(self._path)
 
 
 @contextmanager
-def _reached() -> Iterator[None]:
+def reached() -> Iterator[None]:
     """Raise `StorageUnreachable` if the storage cannot be reached. Pass on errors of missing files and full disks."""
     try:
         yield

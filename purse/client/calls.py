@@ -114,7 +114,7 @@ def ignore(_body: bytes) -> None:
 
 
 def register(spec: Spec, answer: type[M], **values: Part) -> Call[M]:
-    """Return the call that registers a dataset with a `file`, with the id of a complete `upload`, or without values."""
+    """Return the call that registers a dataset with a `file`, an `upload`, a `path`, or without values."""
     return Call("POST", api_path("datasets"), reader(answer), files={"spec": (None, _json(spec), None), **values})
 
 

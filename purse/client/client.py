@@ -165,6 +165,7 @@ class Datasets(_Face[AsyncDatasets]):
     """Datasets and their budgets."""
 
     upload = _run(AsyncDatasets.upload)
+    import_file = _run(AsyncDatasets.import_file)
     declare = _run(AsyncDatasets.declare)
     list = _run(AsyncDatasets.list)
     get = _run(AsyncDatasets.get)

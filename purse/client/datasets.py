@@ -48,6 +48,16 @@ class AsyncDatasets(CallGroup):
                 error.add_note(f"The server keeps the received part of the file: call upload with resume={upload!r}.")
                 raise
 
+    async def import_file(self, path: str, *, spec: Spec) -> Registered:
+        """Register a file that the server copies from the operator's folder or object storage, of any size.
+
+        Parameters
+        ----------
+        path : path of the file below the server's PURSE_IMPORT_URL, such as "2026/visits.parquet"
+        """
+        with calls.naming_columns(spec):
+            return await self._sender.send(calls.register(spec, Registered, path=(None, path, None)))
+
     async def declare(self, *, spec: Spec) -> Dataset:
         """Register a dataset whose records never reach the server, which accounts for answers computed elsewhere.
 

@@ -200,12 +200,15 @@ FILE_PART = (b"file", people())
     [
         (b"", "last boundary"),
         (_form(), "part `spec`"),
-        (_form(SPEC_PART), "part `file`"),
-        (_form(SPEC_PART, FILE_PART, (b"upload", b"up_4711")), "not both"),
+        (_form(SPEC_PART), "parts `file`"),
+        (_form(SPEC_PART, FILE_PART, (b"upload", b"up_4711")), "only one"),
         (_form(FILE_PART), "part `spec`"),
         (_form(SPEC_PART, FILE_PART, FILE_PART), "'file' twice"),
         (_form(SPEC_PART, SPEC_PART, FILE_PART), "'spec' twice"),
-        (_form(SPEC_PART, FILE_PART, (b"seed", b"4711")), "Unknown part `seed`. Known parts: spec, file, upload."),
+        (
+            _form(SPEC_PART, FILE_PART, (b"seed", b"4711")),
+            "Unknown part `seed`. Known parts: spec, file, upload, path.",
+        ),
         (_form(*[(b"x%d" % i, b"") for i in range(10_000)]), "Unknown part `x0`."),
         (_form(SPEC_PART, FILE_PART, end=b""), "last boundary"),
         (_form(SPEC_PART, FILE_PART)[:-200], "last boundary"),

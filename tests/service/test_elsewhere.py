@@ -137,7 +137,8 @@ def test_records_elsewhere_share_the_budget_of_a_family(service: Service) -> Non
 
 def _created(world: World) -> str:
     spec = DatasetSpec.model_validate(SPEC_ELSEWHERE)
-    return datasets.create(world.database, world.settings, STEWARD, Upload(spec, None, world.settings.home)).id
+    upload = Upload(spec, None, world.settings.home, world.settings.max_upload_bytes)
+    return datasets.create(world.database, world.settings, STEWARD, upload).id
 
 
 def test_a_restart_keeps_a_dataset_elsewhere(world: World) -> None:

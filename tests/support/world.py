@@ -98,7 +98,7 @@ class World:
         file = folder / "upload"
         file.write_bytes(people(rows + self.number_of_datasets))
         spec = DatasetSpec.model_validate_json(json.dumps(SPEC | {"name": name} | changes))
-        upload = Upload(spec, file, folder)
+        upload = Upload(spec, file, folder, self.settings.max_upload_bytes)
         return datasets.create(self.database, self.settings, STEWARD, upload).id
 
     def grant(self, dataset: str, analyst: Principal) -> None:

@@ -215,6 +215,13 @@ def test_a_sheet_of_a_workbook_is_checked_and_registered(
     assert _document(run(*sample, "--sheet", "2019", "--json"))["rows"] == 401
 
 
+def test_an_import_that_the_operator_has_not_allowed_is_refused_with_the_setting(run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "census.json"
+    spec.write_text(json.dumps(SPEC))
+    code, _, error = run("dataset", "import", "2026/census.csv", "--spec", str(spec))
+    assert (code, "PURSE_IMPORT_URL" in error) == (1, True)
+
+
 def test_a_dataset_without_uploaded_rows_is_declared_and_its_sessions_rule_changed(run: Run, tmp_path: Path) -> None:
     spec = tmp_path / "registry.json"
     spec.write_text(json.dumps({"name": "registry", "rows": 5000, "budget": SPEC["budget"]}))
