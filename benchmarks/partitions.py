@@ -55,7 +55,7 @@ COLUMNS: list[Column] = [
 
 
 def report(rows: int) -> None:
-    """Print the page's table for three sizes, of which this number of rows is the largest."""
+    """Print the page's table for at most three sizes, of which this number of rows is the largest."""
     with tempfile.TemporaryDirectory(prefix="partitions-") as folder:
         home = Path(folder)
         whole = stored(home, rows)
@@ -63,12 +63,17 @@ def report(rows: int) -> None:
         try:
             print("| rows | partitions | workers over one process | overhead, ms | overhead, gradients | MB a worker |")
             print("|" + " --- |" * 6)
-            times = [measured(engine, home, whole, divisor) for divisor in (16, 4, 1)]
+            times = [measured(engine, home, whole, size) for size in sizes(len(whole.partitions))]
         finally:
             engine.close()
-    for index, name in enumerate(("one process", "two workers")):
+    for index, name in enumerate(("one process", "two workers") if len(times) > 1 else ()):
         growth = [math.log(b[1][index] / a[1][index]) / math.log(b[0] / a[0]) for a, b in pairwise(times)]
         print(f"exponent in n, {name}: {', '.join(f'{x:.2f}' for x in growth)}")
+
+
+def sizes(count: int) -> list[int]:
+    """Return different numbers of partitions, the largest last: about a sixteenth, a quarter and all of them."""
+    return sorted({min(count, max(2, count // divisor)) for divisor in (16, 4, 1)})
 
 
 def stored(home: Path, rows: int) -> Manifest:
@@ -89,10 +94,10 @@ def stored(home: Path, rows: int) -> Manifest:
     return Manifest(place=f"file://{home}/store", columns=COLUMNS, partitions=partitions)
 
 
-def measured(engine: DaskEngine, home: Path, whole: Manifest, divisor: int) -> tuple[int, tuple[float, float]]:
-    """Print a line for a part of all partitions; return n, and a gradient's seconds by one process and by two."""
-    manifest = whole.model_copy(update={"partitions": whole.partitions[: max(2, len(whole.partitions) // divisor)]})
-    count, n = len(manifest.partitions), manifest.rows
+def measured(engine: DaskEngine, home: Path, whole: Manifest, count: int) -> tuple[int, tuple[float, float]]:
+    """Print a line for so many partitions; return n, and a gradient's seconds by one process and by two."""
+    manifest = whole.model_copy(update={"partitions": whole.partitions[:count]})
+    n = manifest.rows
     spec = _spec(n)
     w = np.linspace(-0.5, 0.5, spec.problem.d)
     here = Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, home) for i in range(count)]))
@@ -105,7 +110,7 @@ def measured(engine: DaskEngine, home: Path, whole: Manifest, divisor: int) -> t
         memory = max(engine.client.run(anonymous_bytes).values()) / 2**20
         line = (f"{n:,}", count, f"{two / one:.2f}", f"{1e3 * overhead:.0f}", f"{overhead / two:.2f}", f"{memory:.0f}")
         print(f"| {' | '.join(map(str, line))} |", flush=True)
-        if divisor == 1:
+        if count == len(whole.partitions):
             victim = next(iter(engine.client.run(os.getpid).values()))
             killer = threading.Timer(min(0.05, two / 3), os.kill, (victim, signal.SIGKILL))
             start = time.perf_counter()
