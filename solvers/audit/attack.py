@@ -46,11 +46,12 @@ class ScoringOracles:
     ----------
     data : the dataset of the run, as the method gets it
     neighbors : the two datasets, as the attacker knows them
+    index : which of the two is the dataset of the run
     """
 
-    def __init__(self, data: Data, neighbors: Neighbors, plan: Plan, noise: Noise) -> None:
+    def __init__(self, data: Data, neighbors: Neighbors, index: int, plan: Plan, noise: Noise) -> None:
         self._oracles, self._plan, self._neighbors = DataOracles(data, plan, noise), plan, neighbors
-        self._exact_oracles = [DataOracles(own, plan, noise) for own in neighbors.data]
+        self._neighbor_oracles, self._index = DataOracles(neighbors.data[1 - index], plan, noise), index
         self._attacker: GradientAttacker | SlotAttacker | GaussianAttacker | None = None
 
     @property
@@ -101,7 +102,7 @@ class ScoringOracles:
 
     def _gaussian(self, opened: Callable[[DataOracles], _Opened]) -> _Opened:
         """Return the attacker of an oracle, in the type of that oracle."""
-        self._attacker = GaussianAttacker(opened(self._oracles), *map(opened, self._exact_oracles))
+        self._attacker = GaussianAttacker(self._index, opened(self._oracles), opened(self._neighbor_oracles))
         return cast(_Opened, self._attacker)
 
 
@@ -149,24 +150,24 @@ class Attack:
         data, neighbors, problem = self.neighbors.data[index], self.neighbors, self.problem
         prepared = self.preparation.prepared(problem)
         if prepared is problem:
-            return self._score_prepared(data, neighbors, plan, noise)
+            return self._score_prepared(data, neighbors, index, plan, noise)
         moments_plan, method_plan = split(plan, set(self.preparation.bounds(problem)))
-        opened = (StandardisedOracle(problem, own, moments_plan, noise) for own in (data, *neighbors.data))
-        moments = GaussianAttacker(*opened)
+        opened = (StandardisedOracle(problem, each, moments_plan, noise) for each in (data, neighbors.data[1 - index]))
+        moments = GaussianAttacker(index, *opened)
         frame = self.preparation.frame(cast(Standardised, moments), problem)
         if frame is None:  # the method makes its own frame, of moments that are public to it
-            return self._score_prepared(data.seen_by(prepared), neighbors.seen_by(prepared), method_plan, noise)
+            return self._score_prepared(data.seen_by(prepared), neighbors.seen_by(prepared), index, method_plan, noise)
         framed = frames.framed(data, frame, prepared.row_norm)
         first, second = (row.framed(frame, prepared.row_norm) for row in self.rows)
-        score = self._score_prepared(framed, Neighbors((first, second), neighbors.data), method_plan, noise)
+        score = self._score_prepared(framed, Neighbors((first, second), neighbors.data), index, method_plan, noise)
         return score + (moments.score if self.statistic is None else 0.0)
 
     def _scores_on(self, index: int, plan: Plan, runs: int, noise: Noise) -> Scores:
         return np.array([self.score(index, plan, noise) for _ in range(runs)], dtype=np.float64)
 
-    def _score_prepared(self, data: Data, neighbors: Neighbors, plan: Plan, noise: Noise) -> float:
+    def _score_prepared(self, data: Data, neighbors: Neighbors, index: int, plan: Plan, noise: Noise) -> float:
         """Return the score of a run on prepared rows."""
-        oracles = ScoringOracles(data, neighbors, plan, noise)
+        oracles = ScoringOracles(data, neighbors, index, plan, noise)
         released = self.method.answer(oracles)
         return oracles.score if self.statistic is None else self.statistic(released)
 

@@ -1,6 +1,6 @@
 """The attacker of oracles whose answers are all Gaussian, such as moments, counts, scores and curvatures.
 
-For each answer of the attacked run, the same oracle on either dataset computes the exact value of that answer. The
+For each answer of the attacked run, the same oracle on the other dataset computes the exact value of that answer. The
 score is therefore the log-likelihood ratio of the noise that the code adds, and a new kind of answer needs no attacker.
 From the same noisy answer, the oracles of both datasets must compute the same result. Otherwise the result would reveal
 more than the noisy answer, and the attacker detects that.
@@ -19,24 +19,28 @@ _CERTAIN = 1e9  # the score of a request whose result only one of the datasets e
 
 
 class RecordingMeter(Meter):
-    """A meter of the attacked run, which stores the answers to one request."""
+    """A meter of the attacked run, which stores exact values, noise stds and answers of one request."""
 
-    __slots__ = ("answers",)
+    __slots__ = ("answers", "noise_stds", "values")
 
     def begin(self) -> None:
-        """Forget the answers to the request before."""
+        """Forget the request before."""
+        self.values: list[Vector] = []
+        self.noise_stds: list[float] = []
         self.answers: list[Vector] = []
 
     def perturb(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
         answer = super().perturb(planned, value, bound)
+        self.values.append(value)
+        self.noise_stds.append(planned.mechanism.std(planned.noise_multiplier, bound, len(value)))
         self.answers.append(answer.copy())
         return answer
 
 
 class ExactMeter(Meter):
-    """A meter that counts nothing, stores exact values and noise stds, and returns the attacked run's answers."""
+    """A meter that counts nothing, stores exact values, and returns the attacked run's answers."""
 
-    __slots__ = ("_recording", "noise_stds", "values")
+    __slots__ = ("_recording", "values")
 
     def __init__(self, recording: RecordingMeter) -> None:
         super().__init__(recording.plan, recording.noise, relation=recording.plan.relation)
@@ -45,14 +49,12 @@ class ExactMeter(Meter):
     def begin(self) -> None:
         """Forget the values of the request before."""
         self.values: list[Vector] = []
-        self.noise_stds: list[float] = []
 
     def take(self, query: str, mechanism: Any, count: int = 1) -> PlannedQuery:  # noqa: ARG002
         return self.look(query, mechanism)
 
-    def perturb(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+    def perturb(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
         self.values.append(value)
-        self.noise_stds.append(planned.mechanism.std(planned.noise_multiplier, bound, len(value)))
         return self._recording.answers[len(self.values) - 1].copy()
 
 
@@ -61,18 +63,20 @@ class GaussianAttacker:
 
     Parameters
     ----------
+    index : the dataset of the attacked run, 0 for the first or 1 for the second
     oracle : the oracle of the attacked run
-    first, second : oracles of the same kind and plan on the two datasets, which answer nothing else
+    neighbor : an oracle of the same kind and plan on the other dataset, which answers nothing else
     """
 
-    def __init__(self, oracle: AbstractOracle, first: AbstractOracle, second: AbstractOracle) -> None:
-        self._oracle, self._exact, self._own_score = oracle, (first, second), 0.0
+    def __init__(self, index: int, oracle: AbstractOracle, neighbor: AbstractOracle) -> None:
+        self._oracle, self._neighbor, self._own_score = oracle, neighbor, 0.0
+        self._sign = 1.0 if index == 0 else -1.0
         plan = oracle._meter.plan
         self._recording = oracle._meter = RecordingMeter(plan, oracle._meter.noise, relation=plan.relation)
-        self._first = first._meter = ExactMeter(self._recording)
-        self._second = second._meter = ExactMeter(self._recording)
-        inner = [each.moments for each in (oracle, first, second) if isinstance(each, AbstractWithMoments)]
-        self._moments = GaussianAttacker(*inner) if inner else None
+        self._exact = neighbor._meter = ExactMeter(self._recording)
+        self._moments = None
+        if isinstance(oracle, AbstractWithMoments) and isinstance(neighbor, AbstractWithMoments):
+            self._moments = GaussianAttacker(index, oracle.moments, neighbor.moments)
 
     @property
     def score(self) -> float:
@@ -87,26 +91,28 @@ class GaussianAttacker:
         if name == "planned":
             return fact
         if not callable(fact):
-            self._score_result(fact, *(getattr(exact, name) for exact in self._exact))
+            self._score_result(fact, getattr(self._neighbor, name))
             return fact
 
         def request(*arguments: Any) -> Any:
-            for meter in (self._recording, self._first, self._second):
-                meter.begin()
+            self._recording.begin()
+            self._exact.begin()
             result = fact(*arguments)
-            on_either = [getattr(exact, name)(*arguments) for exact in self._exact]
+            neighbors_result = getattr(self._neighbor, name)(*arguments)
             self._score_answers()
-            self._score_result(result, *on_either)
+            self._score_result(result, neighbors_result)
             return result
 
         return request
 
     def _score_answers(self) -> None:
-        """Add the logarithm of the density N(first value, std) over N(second value, std) at each answer."""
-        values = zip(self._first.values, self._second.values, self._first.noise_stds, strict=True)
-        for answer, (first, second, std) in zip(self._recording.answers, values, strict=True):
-            self._own_score += float((answer - (first + second) / 2) @ (first - second)) / std**2
+        """Add the logarithm of the density of each answer on the first dataset over that on the second."""
+        recording = self._recording
+        recorded = zip(recording.answers, recording.values, self._exact.values, recording.noise_stds, strict=True)
+        for answer, own, neighbors, std in recorded:
+            self._own_score += self._sign * float((answer - (own + neighbors) / 2) @ (own - neighbors)) / std**2
 
-    def _score_result(self, result: Any, first: Any, second: Any) -> None:
-        """Add a decisive score if only one dataset explains the result, given the same noisy answers."""
-        self._own_score += _CERTAIN * (np.array_equal(result, first) - float(np.array_equal(result, second)))
+    def _score_result(self, result: Any, neighbors: Any) -> None:
+        """Add a decisive score if only the run's own dataset explains the result, given the same noisy answers."""
+        if not np.array_equal(result, neighbors):
+            self._own_score += self._sign * _CERTAIN

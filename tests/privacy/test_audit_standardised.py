@@ -8,7 +8,7 @@ are worth.
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
 from solvers.audit.cases import CASES, Case
 from solvers.audit.findings import attacked
-from solvers.audit.gaussian import ExactMeter, GaussianAttacker
+from solvers.audit.gaussian import ExactMeter, GaussianAttacker, RecordingMeter
 from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
@@ -130,15 +130,20 @@ class ExactAnswer:
 
 
 def exact_answers(case: Case, relation: Relation, patched: pytest.MonkeyPatch) -> dict[str, list[ExactAnswer]]:
-    """Return the answers of five attacked runs on either dataset, by query: the attacker's exact values alternate."""
+    """Return the answers of five attacked runs on either dataset, by query: values on both datasets alternate."""
     values: defaultdict[str, list[tuple[Vector, float]]] = defaultdict(list)
-    perturb = ExactMeter.perturb
 
-    def measured(meter: ExactMeter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        values[planned.name].append((value, bound))
-        return perturb(meter, planned, value, bound)
+    def measure(kind: type[RecordingMeter | ExactMeter]) -> None:
+        perturb = kind.perturb
 
-    patched.setattr(ExactMeter, "perturb", measured)
+        def measured(meter: Any, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+            values[planned.name].append((value, bound))
+            return perturb(meter, planned, value, bound)
+
+        patched.setattr(kind, "perturb", measured)
+
+    measure(RecordingMeter)
+    measure(ExactMeter)
     plan, attack = attacked(case, PRIVACY, relation)
     attack(plan, 5, sources(2))
     assert set(values) == {query.name for query in plan.queries}
@@ -205,7 +210,8 @@ def test_a_profile_and_a_job_that_uses_it_keep_the_sum_of_their_guarantees() -> 
 
     def scored(which: int, noisy: Plan, noise: Noise) -> float:
         profile_plan, job_plan = split(noisy, {query.name for query in released.queries})
-        counting = GaussianAttacker(*(CountingOracle(CODED, own, profile_plan, noise) for own in (pair[which], *pair)))
+        oracles = (CountingOracle(CODED, pair[i], profile_plan, noise) for i in (which, 1 - which))
+        counting = GaussianAttacker(which, *oracles)
         moments, _, _ = statistic.unpack(CODED, statistic.run(cast(Counting, counting), CODED))
         job = by(moments)
         attack = Attack(job.method, job.problem, rows, preparation=job.preparation)
@@ -242,8 +248,8 @@ def _attacked_by(which: int, noise: Noise) -> tuple[GaussianAttacker, Vector]:
     rows = [Row(np.array(LARGE_ROW), y) for y in (1.0, -1.0)]
     pair = [neighbor(CODED, row) for row in rows]
     plan, _ = attacked(PAIRS["target_mean"].case(), PRIVACY)
-    oracles = (Leaking(CODED, own, plan, noise) for own in (pair[which], *pair))
-    return GaussianAttacker(*oracles), np.array([own.y.sum() / CODED.slots for own in pair])
+    oracles = (Leaking(CODED, pair[i], plan, noise) for i in (which, 1 - which))
+    return GaussianAttacker(which, *oracles), np.array([own.y.sum() / CODED.slots for own in pair])
 
 
 @pytest.mark.parametrize("which", [0, 1])
