@@ -267,6 +267,13 @@ outcomes = Outcomes()
 pytest.main(["-q", "-p", "no:cacheprovider", "-k", selected, "--tb=short", *suites], [outcomes])
 Path("outcomes.json").write_text(json.dumps(vars(outcomes)))
 """
+# In one process, because each of them imports the whole product.
+GENERATE = """
+import runpy, sys
+
+for module in sys.argv[1:]:
+    runpy.run_module(module, run_name="__main__")
+"""
 
 
 def write(folder: Path, line: Line) -> None:
@@ -312,8 +319,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[s
     for addition in ADDITIONS.values():
         for line in addition.remaining_lines:
             write(copy, line)
-    for generator in GENERATORS:
-        python(copy, "-m", generator)
+    python(copy, "-c", GENERATE, *GENERATORS)
     printed += python(copy, "-c", RUN, SELECTED, *suites)
     return without, json.loads((copy / "outcomes.json").read_text()), printed
 
