@@ -29,7 +29,7 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "localization": (6.0, 520),
     "noisy_mirror_descent": (7.0, 560),
     "noisy_sgd": (6.0, 680),
-    "objective_perturbation": (6.0, 1600),
+    "objective_perturbation": (6.0, 600),
     "output_perturbation": (6.0, 350),
     "output_perturbation_laplace": (2.0, 880),
     "profile": (6.0, 550),
