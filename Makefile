@@ -87,8 +87,10 @@ machines: $(TESTING) ## heavy: the suite as other processors compute it, and bes
 	NUMBA_CPU_NAME=generic $(SUITE) -q
 	$(BIN)/python -m tests.heavy.load 20 $(SUITE) -q
 
-linked: $(TESTING) wheel ## heavy: every loop of this platform's wheel beside numba's own, bit for bit, and its first `purse fit`
-	@$(BIN)/python -m tests.heavy.linked dist/privy_purse-*-py3-none-manylinux_*_$$(uname -m).whl
+linked: $(TESTING) wheel ## heavy: every loop of this platform's wheel beside numba's own, bit for bit, and its first `purse fit`; also on each Python of `make pythons`
+	@for python in $(BIN)/python $(wildcard .venv-python*/bin/python); do \
+	  $$python -m tests.heavy.linked dist/privy_purse-*-py3-none-manylinux_*_$$(uname -m).whl || exit 1; \
+	done
 
 power: $(TESTING) ## heavy: how often each audit would miss that the noise is half of what it promises
 	@$(BIN)/python -m tests.heavy.power

@@ -1,10 +1,11 @@
 """Compare every loop and formula of a platform's wheel with numba's own, bit for bit, and time the wheel's first fit.
 
-Usage: `make linked`, which needs a C compiler.
+Usage: `make linked`, which needs a C compiler. It runs this module on each Python that `make pythons` has installed.
 """
 
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -26,6 +27,7 @@ ROWS, NUMBERS, CLASSES = 500, 5, (4, 300)
 
 
 def main() -> None:
+    print(f"Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as folder:
         installed = Path(folder) / "wheel"
         zipfile.ZipFile(sys.argv[1]).extractall(installed)

@@ -26,6 +26,7 @@ def operations(work: Callable[[], object]) -> Counter[tuple[str, int]]:
 
     hooks_before, collects = (sys.gettrace(), sys.getprofile()), gc.isenabled()
     gc.disable()  # a collection comes when it likes, and its callbacks are counted
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 reports opcodes only if a frame asks before `settrace`
     sys.settrace(trace)
     sys.setprofile(profile)
     try:

@@ -1,5 +1,6 @@
 """adaptive_gd: its models, its queries and its refusals."""
 
+import inspect
 import re
 from typing import Any
 
@@ -40,7 +41,7 @@ PRIVACY = Privacy(0.5, 1e-6)
 
 @pytest.mark.parametrize("schedule", [SHARES, SETTINGS, CLASSES, NUMBERS], ids=lambda each: type(each).__name__)
 def test_every_constant_of_the_schedule_has_a_source(schedule: Any) -> None:
-    _, *parts = re.split(r"^    ([a-z_0-9, ]+) : ", schedule.__doc__, flags=re.MULTILINE)
+    _, *parts = re.split(r"^([a-z_0-9, ]+) : ", inspect.getdoc(schedule) or "", flags=re.MULTILINE)
     sources = {
         name: "Source:" in text
         for names, text in zip(parts[::2], parts[1::2], strict=True)
