@@ -5,15 +5,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable
 from functools import partial
 from statistics import median
 
 import numpy as np
+from scipy.special import ndtri
 
 from accounting import Privacy
-from accounting.mechanisms import PoissonGaussian
+from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
+from accounting.noise.source import SystemBits
 from accounting.plan import Plan, PlannedQuery
 from benchmarks import loops
 from solvers import Problem, plan
@@ -60,6 +63,28 @@ def noise() -> None:
     )
     rate = f"{draws / ours / 1e6:.1f} million a second"
     print(f"  exactly rounded Gaussian: {rate}, {ours / theirs:.1f} x the time of numpy's PCG64 normals")
+    _noise_of_one_answer(exact, generator)
+
+
+def _noise_of_one_answer(exact: Noise, generator: np.random.Generator) -> None:
+    """Print the time of the noise of 117 coordinates, which the model of Adult has, and of its parts."""
+    d, answers, bits = 117, 1000, SystemBits()
+    mechanism = Gaussian()
+    value = np.zeros(d)
+    tail_probabilities = generator.uniform(0, 0.5, d)
+    calls: list[Callable[[], object]] = [
+        lambda: mechanism.perturb(value, 1.0, 1.0, exact),
+        lambda: exact.rounded_gaussian(d, 2.0**24 * 1.5),
+        lambda: exact.tails(d),
+        lambda: bits.words(d),
+        lambda: ndtri(tail_probabilities),
+        lambda: generator.standard_normal(d),
+    ]
+    seconds = median_seconds(*(partial(timeit.timeit, call, number=answers) for call in calls), repeats=21)
+    answer, rounded, draws, words, quantiles, theirs = (each / answers * 1e6 for each in seconds)
+    print(f"    of {d} coordinates: {rounded:.1f} microseconds, {rounded / theirs:.1f} x the time of numpy's normals")
+    print(f"    standard draws take {draws:.1f} of these, with {words:.1f} for bits and {quantiles:.1f} for quantiles")
+    print(f"    an answer of the mechanism with this noise takes {answer:.1f}")
 
 
 def gradients() -> None:
