@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 # packages that `make paper` installs; `fit` and `peers` need the environment of `make peers`.
 REPORTS = (
     "costs accuracy tuning wide running last_iterate growth nonsmooth coded quotes admitted tightness fit ours "
-    "profiles forecast trials partitions inference load start scale peers"
+    "profiles forecast trials variants partitions inference load start scale peers"
 )
 # Parts of another function: module and function.
 OTHER_PARTS = {
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument(
         "--cells",
         default="",
-        help="regular expression that selects cells of `inference`, such as 'linear .* d=10 ', or methods of `peers`",
+        help="regular expression: cells of `inference` such as 'linear .* d=10 ', methods of `peers`, or `variants`",
     )
     parser.add_argument(
         "--plots", type=Path, default=DOCS, help="folder for plots, which are written into a subfolder for each part"

@@ -212,18 +212,18 @@ def w8a_words() -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 def health() -> Split:
     """Return whether wives have health insurance by their own job (Ecdat's HI)."""
-    table = _listed("Ecdat/HI").drop_columns(["", "hhi2", "wght"])
+    table = listed("Ecdat/HI").drop_columns(["", "hhi2", "wght"])
     return mixed("Health insurance", table, _HEALTH, "whi", "yes")
 
 
 def diamonds() -> Split:
     """Return prices of diamonds (ggplot2)."""
-    return mixed("Diamonds", _listed("ggplot2/diamonds").drop_columns([""]), _DIAMONDS, "price")
+    return mixed("Diamonds", listed("ggplot2/diamonds").drop_columns([""]), _DIAMONDS, "price")
 
 
 def visits() -> Split:
     """Return whether Germans saw a doctor in the last three months (COUNT's rwm5yr)."""
-    table = _listed("COUNT/rwm5yr")
+    table = listed("COUNT/rwm5yr")
     has_visited = np.where(np.asarray(table["docvis"]) > 0, "yes", "no")
     names = ["year", "age", "outwork", "female", "married", "kids", "hhninc", "educ", "self"]
     table = table.select(names).append_column("visited", pa.array(has_visited))
@@ -232,7 +232,7 @@ def visits() -> Split:
 
 def movies() -> Split:
     """Return mean ratings of films at IMDB (ggplot2)."""
-    table = _listed("ggplot2/movies")
+    table = listed("ggplot2/movies")
     return mixed("Movies", table.select(list(_MOVIES)), _MOVIES, "rating")
 
 
@@ -249,7 +249,7 @@ def stored(file: str, names: Sequence[str] | None = None) -> pa.Table:
     return pq.read_table(DATA / file, columns=names and list(names))
 
 
-def _listed(name: str) -> pa.Table:
+def listed(name: str) -> pa.Table:
     """Return a table of the package pydataset, read from its archive."""
     for archive in _LISTED.glob("python3*/site-packages/pydataset/resources.tar.gz"):
         with tarfile.open(archive) as files:
