@@ -1,7 +1,8 @@
 """Log lines, as JSON or text, that hold identifiers and codes: no values, exception texts or input of callers.
 
-Our own messages contain nothing else. Messages of libraries and exceptions may repeat their input. A line therefore
-states only the code location of a library's message, and only the type and location of an exception.
+Our own messages contain nothing else, except the path of an imported file, a name in the operator's storage. Messages
+of libraries and exceptions may repeat their input. A line therefore states only the code location of a library's
+message, and only the type and location of an exception.
 """
 
 import json

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import logging
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +132,24 @@ def test_a_file_that_changes_while_it_is_copied_is_refused(
     assert "changed" in refused.json()["detail"]
 
 
+def test_a_file_that_grows_is_not_followed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    (incoming(service) / "endless.csv").write_bytes(people(9))
+    pieces = iter([b"1" * 1000] * 2)  # the second one exceeds the size at the start, so no third one is read
+    monkeypatch.setattr(imports, "_read", lambda _source: next(pieces))
+    refused = register(service, "endless.csv")
+    assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")
+    assert "changed" in refused.json()["detail"]
+
+
+def test_the_log_states_who_imported_which_file(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    (incoming(service) / "logged.csv").write_bytes(people(70))
+    with caplog.at_level(logging.INFO, "app"):
+        assert register(service, "logged.csv", name="logged").status_code == 201
+        register(service, "absent.csv")
+    [line] = [record.getMessage() for record in caplog.records if record.name == "app.datasets.imports"]
+    assert re.fullmatch("file_imported logged.csv by idn_[a-z0-9]+", line)
+
+
 @pytest.mark.parametrize(
     "url", ["file:///srv/home", "file:///srv", "file:///srv/home/datasets", "file:///srv/partitions/x"]
 )
@@ -168,6 +188,18 @@ def test_a_file_in_object_storage_is_registered_from_python(tmp_path: Path, make
             assert client.datasets.import_file("2026/people.csv", spec=SPEC).rows == 60
             for path in ("2026", "2026/people", "people.csv"):
                 assert "no file" in rule(register(service, path))
+            read = imports._read
+
+            def replacing(source: Any) -> bytes:
+                piece = read(source)
+                with files.open_output_stream(f"{root}/2026/people.csv") as target:
+                    target.write(people(60).replace(b"high", b"soon"))  # the size stays
+                return piece
+
+            with mock.patch.object(imports, "_read", replacing):
+                changed = register(service, "2026/people.csv", name="changed")
+            assert (changed.status_code, changed.json()["code"]) == (422, "unreadable_file")
+            assert "changed" in changed.json()["detail"]
     with make_service(tmp_path / "other", import_url=url) as service:  # the storage has stopped
         refused = register(service, "2026/people.csv")
         assert (refused.status_code, refused.json()["code"]) == (503, "storage_unavailable")
