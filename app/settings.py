@@ -178,7 +178,8 @@ class Settings(BaseSettings):
     @classmethod
     def _check_storage_url(cls, url: str | None) -> str | None:
         parts = urlsplit(url or "file:///")
-        if parts.scheme not in ("file", "s3") or parts.fragment or "@" in parts.netloc:
+        has_host = parts.scheme == "file" and bool(parts.netloc)
+        if parts.scheme not in ("file", "s3") or parts.fragment or "@" in parts.netloc or has_host:
             raise ValueError("must be file:///folder or s3://bucket/prefix, without credentials")
         if url is not None and not (parts.path.strip("/") if parts.scheme == "file" else parts.netloc):
             raise ValueError("must name a folder or a bucket")
