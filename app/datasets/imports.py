@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def copy(settings: Settings, steward: str, path: str, target: Path) -> None:
-    """Copy the file at this path below PURSE_IMPORT_URL, and log who requested it.
+    """Copy the file at this path below PURSE_IMPORT_URL, and log who requests it.
 
     Parameters
     ----------
@@ -47,11 +47,12 @@ def copy(settings: Settings, steward: str, path: str, target: Path) -> None:
             "must be a relative path, such as `2026/visits.parquet`. Names of files and folders consist of ASCII "
             "letters, digits, spaces and the characters _ - . = + @, and begin with neither a space nor a dot"
         )
+    _log.info("file_import_requested %s by %s", path, steward)
     try:
         with _source(settings.import_url, path) as (source, size, version), target.open("wb") as copied:
-            _log.info("file_imported %s by %s", path, steward)
             _refuse_size(settings, size)
             while (piece := _read(source)) and copied.tell() <= size:
+                _refuse_full_disk(settings, len(piece))  # again, because others write meanwhile
                 copied.write(piece)
             is_unchanged = copied.tell() == size
         with _source(settings.import_url, path) as (_, _, version_after):
@@ -70,6 +71,11 @@ def _refuse_size(settings: Settings, size: int) -> None:
             f"An imported file may have at most {settings.max_import_bytes:,} bytes. Register fewer rows or columns, "
             "or ask the operator to raise PURSE_MAX_IMPORT_BYTES.",
         )
+    _refuse_full_disk(settings, size)
+
+
+def _refuse_full_disk(settings: Settings, size: int) -> None:
+    """Raise an `ApiError` disk_full if so many bytes would leave less than `min_free_bytes` on the home's disk."""
     if shutil.disk_usage(settings.home).free < settings.min_free_bytes + size:
         raise ApiError("disk_full")
 
@@ -110,15 +116,15 @@ def _local(root: Path, path: str) -> IO[bytes]:
             inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
-        opened = os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor), "rb")
+        inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
     except OSError:
         raise FileNotFoundError(path) from None
     finally:
         os.close(descriptor)
-    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-        opened.close()
+    if not stat.S_ISREG(os.fstat(inner).st_mode):
+        os.close(inner)
         raise FileNotFoundError(path)
-    return opened
+    return os.fdopen(inner, "rb")
 
 
 def _read(source: IO[bytes]) -> bytes:

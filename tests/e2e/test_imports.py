@@ -42,6 +42,6 @@ def test_a_file_in_a_bucket_is_imported_into_partitions(
                     client.datasets.import_file("2026/visits.parquet", spec=SPEC | {"name": "again"})
                 model = client.jobs.submit(**JOB | {"dataset": "visits", "method": {"name": "dp_gd"}}).result()
                 assert model.features
-            assert "file_imported 2026/visits.parquet by idn_" in server.log(None)
+            assert "file_import_requested 2026/visits.parquet by idn_" in server.log(None)
         finally:
             server.stop_or_kill()

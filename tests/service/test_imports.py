@@ -91,10 +91,11 @@ def test_only_regular_files_are_read(service: Service, tmp_path: Path) -> None:
     (folder / "link.csv").symlink_to(secret)
     (folder / "linked").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe.csv")
-    rules = [
-        rule(register(service, path)) for path in ("missing.csv", "link.csv", "linked/secret.csv", "pipe.csv", "2026")
-    ]
-    assert len(set(rules)) == 1, "the reasons reveal what exists outside the storage"
+    descriptors = len(os.listdir("/proc/self/fd"))
+    paths = ("missing.csv", "link.csv", "linked/secret.csv", "pipe.csv", "2026")
+    rules = {rule(register(service, path)) for path in paths for _ in range(3)}
+    assert len(rules) == 1, "the reasons reveal what exists outside the storage"
+    assert len(os.listdir("/proc/self/fd")) < descriptors + 3, "refused files stay open"
 
 
 def test_limits_of_the_size_and_of_the_disk_hold_before_a_byte_is_copied(
@@ -109,6 +110,17 @@ def test_limits_of_the_size_and_of_the_disk_hold_before_a_byte_is_copied(
         patch.setattr(shutil, "disk_usage", lambda _: mock.Mock(free=2**28 + 10))
         refused = register(service, file.name)
     assert (refused.status_code, refused.json()["code"]) == (507, "disk_full")
+
+
+def test_a_copy_ends_when_others_fill_the_disk(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = incoming(service) / "meanwhile.csv"
+    file.write_bytes(people(45))
+    free = iter((10 * 2**30, 2**28))
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: mock.Mock(free=next(free)))
+        refused = register(service, file.name)
+    assert (refused.status_code, refused.json()["code"]) == (507, "disk_full")
+    assert not list((service.home / "datasets").glob(".incoming-*"))
 
 
 @pytest.mark.parametrize("change", ["shorter", "longer", "other values"])
@@ -141,13 +153,15 @@ def test_a_file_that_grows_is_not_followed(service: Service, monkeypatch: pytest
     assert "changed" in refused.json()["detail"]
 
 
-def test_the_log_states_who_imported_which_file(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_states_who_requested_which_file(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     (incoming(service) / "logged.csv").write_bytes(people(70))
     with caplog.at_level(logging.INFO, "app"):
         assert register(service, "logged.csv", name="logged").status_code == 201
         register(service, "absent.csv")
-    [line] = [record.getMessage() for record in caplog.records if record.name == "app.datasets.imports"]
-    assert re.fullmatch("file_imported logged.csv by idn_[a-z0-9]+", line)
+        register(service, "../malformed.csv")
+    lines = [record.getMessage() for record in caplog.records if record.name == "app.datasets.imports"]
+    assert [line.split()[1] for line in lines] == ["logged.csv", "absent.csv"]
+    assert all(re.fullmatch("file_import_requested [a-z.]+ by idn_[a-z0-9]+", line) for line in lines)
 
 
 @pytest.mark.parametrize(

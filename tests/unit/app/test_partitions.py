@@ -127,7 +127,12 @@ def test_an_unavailable_place_is_not_reported_as_damage(tmp_path: Path) -> None:
         opened(unavailable, 0, tmp_path)
 
 
-@pytest.mark.parametrize("url", ["http://b/x", "s3://key:secret@b/x", "file:///", "file://host/x", "s3:///x", "/tmp/x"])
+_MALFORMED = ("http://b/x", "file:///", "file://host/x", "file:///a b", "FILE:///a", "/tmp/x", "file:///a#b")
+
+
+@pytest.mark.parametrize(
+    "url", [*_MALFORMED, "s3://key:secret@b/x", "s3:///x", "s3://b:80/x", "s3://bu%63ket/x", "s3://"]
+)
 def test_a_place_is_a_folder_or_a_bucket_without_credentials(url: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="storage_url"):
         Settings(home=tmp_path, storage_url=url)
