@@ -34,6 +34,7 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "output_perturbation_laplace": (2.0, 880),
     "profile": (6.0, 550),
     "profile_persons": (6.0, 580),
+    "regression_table": (6.0, 700),
 }
 
 
