@@ -26,8 +26,11 @@ _COPY_BYTES = 2**24  # copied at a time, in one request to object storage
 _log = logging.getLogger(__name__)
 
 
-def copy(settings: Settings, steward: str, path: str, target: Path) -> None:
-    """Copy the file at this path below PURSE_IMPORT_URL, and log who requests it.
+@contextmanager
+def copy_of(settings: Settings, steward: str, path: str, target: Path) -> Iterator[Path]:
+    """Copy the file at this path below PURSE_IMPORT_URL, and yield the copy. At the end, log who requested it.
+
+    An earlier line would reveal how long the file was read inside the block, which depends on its values.
 
     Parameters
     ----------
@@ -47,15 +50,22 @@ def copy(settings: Settings, steward: str, path: str, target: Path) -> None:
             "must be a relative path, such as `2026/visits.parquet`. Names of files and folders consist of ASCII "
             "letters, digits, spaces and the characters _ - . = + @, and begin with neither a space nor a dot"
         )
-    _log.info("file_import_requested %s by %s", path, steward)
     try:
-        with _source(settings.import_url, path) as (source, size, version), target.open("wb") as copied:
+        _copy(settings, settings.import_url, path, target)
+        yield target
+    finally:
+        _log.info("file_import_requested %s by %s", path, steward)
+
+
+def _copy(settings: Settings, url: str, path: str, target: Path) -> None:
+    try:
+        with _source(url, path) as (source, size, version), target.open("wb") as copy:
             _refuse_size(settings, size)
-            while (piece := _read(source)) and copied.tell() <= size:
+            while (piece := _read(source)) and copy.tell() <= size:
                 _refuse_full_disk(settings, len(piece))  # again, because others write meanwhile
-                copied.write(piece)
-            is_unchanged = copied.tell() == size
-        with _source(settings.import_url, path) as (_, _, version_after):
+                copy.write(piece)
+            is_unchanged = copy.tell() == size
+        with _source(url, path) as (_, _, version_after):
             is_unchanged &= version == version_after
     except StorageUnreachable:
         raise ApiError("storage_unavailable") from None

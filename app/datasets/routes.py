@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
-from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
+from fastapi.concurrency import contextmanager_in_threadpool
 
 from accounting.records.entries import EntryKind
 from app.datasets import folders, imports, service, spool
@@ -68,11 +68,12 @@ async def uploaded(request: Request, settings: ServiceSettings, principal: Manag
             complete = spool.complete(settings.home, principal.id, part["upload"])
             async with contextmanager_in_threadpool(complete) as spooled:
                 yield Upload(spec, spooled, folder, most_bytes)
-            return
-        if "path" in part:
-            most_bytes = settings.max_import_bytes
-            await run_in_threadpool(imports.copy, settings, principal.id, part["path"], file)
-        yield Upload(spec, file if part else None, folder, most_bytes)
+        elif "path" in part:
+            imported = imports.copy_of(settings, principal.id, part["path"], file)
+            async with contextmanager_in_threadpool(imported) as copy:
+                yield Upload(spec, copy, folder, settings.max_import_bytes)
+        else:
+            yield Upload(spec, file if part else None, folder, most_bytes)
 
 
 @router.post(
