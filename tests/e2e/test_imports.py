@@ -35,8 +35,7 @@ def test_a_file_in_a_bucket_is_imported_into_partitions(
             assert (code, err) == (0, ""), err
             assert "1,000" in out
             code, _, err = cli.purse(capsys, "dataset", "import", "../data/visits.parquet", "--spec", str(spec))
-            assert code == 1
-            assert "must be a relative path" in err
+            assert (code, err.startswith("purse: invalid_request")) == (1, True)
             with Client(str(server.client.base_url), STEWARD) as client:
                 with pytest.raises(ProblemError, match="same values"):
                     client.datasets.import_file("2026/visits.parquet", spec=SPEC | {"name": "again"})

@@ -145,10 +145,22 @@ def test_a_file_that_changes_while_it_is_copied_is_refused(
 
 
 def test_a_file_that_grows_is_not_followed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    (incoming(service) / "endless.csv").write_bytes(people(9))
-    pieces = iter([b"1" * 1000] * 2)  # the second one exceeds the size at the start, so no third one is read
-    monkeypatch.setattr(imports, "_read", lambda _source: next(pieces))
-    refused = register(service, "endless.csv")
+    file = incoming(service) / "growing.csv"
+    file.write_bytes(people(9))
+    looks = 0
+
+    def growing(_folder: Path) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks <= 20:  # it would be read as long as it grows
+            with file.open("ab") as target:
+                target.write(b"1,f,low\n")
+        return mock.Mock(free=2**40)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", growing)
+        refused = register(service, file.name)
+    assert looks <= 3
     assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")
     assert "changed" in refused.json()["detail"]
 
@@ -216,15 +228,13 @@ def test_a_file_in_object_storage_is_registered_from_python(tmp_path: Path, make
             assert client.datasets.import_file("2026/people.csv", spec=SPEC).rows == 60
             for path in ("2026", "2026/people", "people.csv"):
                 assert "no file" in rule(register(service, path))
-            read = imports._read
 
-            def replacing(source: Any) -> bytes:
-                piece = read(source)
+            def replacing(_folder: Path) -> Any:
                 with files.open_output_stream(f"{root}/2026/people.csv") as target:
                     target.write(people(60).replace(b"high", b"soon"))  # the size stays
-                return piece
+                return mock.Mock(free=2**40)
 
-            with mock.patch.object(imports, "_read", replacing):
+            with mock.patch.object(shutil, "disk_usage", replacing):
                 changed = register(service, "2026/people.csv", name="changed")
             assert (changed.status_code, changed.json()["code"]) == (422, "unreadable_file")
             assert "changed" in changed.json()["detail"]
