@@ -110,7 +110,8 @@ class Model(Tabular, models.Model):
         for table in self.tables():
             rows = [row for row in table.rows if row[0] in shown_terms] or table.rows
             parts.append(replace(table, rows=rows).to_text())
-        return "\n".join(parts) + (f"... and {hidden_count:,} more coefficients\n" if hidden_count else "")
+        hidden = f"... and {hidden_count:,} more coefficients, which the model's JSON contains\n"
+        return "\n".join(parts) + (hidden if hidden_count else "")
 
     def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
         """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.

@@ -30,9 +30,9 @@ _MESSAGES: Final = {
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
-    "too_short": "must have at least {min_length} entries",
+    "too_short": "must have {min_length} or more entries",
     "too_long": "must have at most {max_length} entries",
-    "string_too_short": "must have at least {min_length} characters",
+    "string_too_short": "must have {min_length} or more characters",
     "string_too_long": "must have at most {max_length} characters",
     "json_invalid": "must be valid JSON",
 }

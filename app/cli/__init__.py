@@ -13,15 +13,17 @@ from typing import NoReturn
 
 from app.without import Without
 
-# No command uses data frames: Arrow would load pandas, if it is installed, to test lists for them. The command line of
-# httpx would load a library of colors and tables.
-_UNUSED = ("pandas", "httpx._main")
+# The command line of httpx would load a library of colors and tables. Arrow would load pandas, if it is installed, to
+# test lists for data frames. Only the parser of formulas needs pandas.
+_UNUSED = ("httpx._main",)
+_UNUSED_WITHOUT_FORMULA = (*_UNUSED, "pandas")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
     if arguments is None:  # in a process of its own
-        sys.meta_path.insert(0, Without(*_UNUSED))
+        has_formula = any(word.partition("=")[0] == "--formula" for word in sys.argv)
+        sys.meta_path.insert(0, Without(*(_UNUSED if has_formula else _UNUSED_WITHOUT_FORMULA)))
     words = list(sys.argv[1:] if arguments is None else arguments)
     starts_server = words[:1] == ["serve"] or words[:2] == ["server", "start"]
     if not starts_server or "--help" in words:

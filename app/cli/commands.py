@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 EVERY: Final = "*"
 _LOCATION = re.compile(r"\b(?:body|query)(?:\.privacy)?(?:\.(?=\w)|: )")  # before a field, which has the option's name
 _ADVICE = {
-    "unauthenticated": "Set PURSE_TOKEN to your token. "
-    "A steward creates one: `purse token create NAME --role analyst`.",
+    "unauthenticated": "Set PURSE_TOKEN to it. The steward's command is `purse token create NAME --role analyst`.",
     "not_ready": "The server is starting. Try again in a few seconds.",
     "unexpected_response": "Check PURSE_URL.",
 }

@@ -208,7 +208,7 @@ def _column(column: Column) -> tuple[object, ...]:
 
 def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
     return [
-        ("budget", f"{text.loss(status.epsilon, status.delta)} ({status.filter} filter)"),
+        ("budget", f"{text.loss(status.epsilon, status.delta)} ({status.filter} filter){_part(status)}"),
         ("protected", status.unit),
         neighbors(status, explain),
         ("share", f"{text.percent(status.share)} is spent, {text.percent(1 - status.share)} remains"),
@@ -217,6 +217,12 @@ def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
         ("jobs", status.jobs),
         *changes(status),
     ]
+
+
+def _part(status: BudgetStatus) -> str:
+    """Return the addition to an analyst's budget if parts of the dataset's budget are reserved."""
+    whole = status.promises[-1].epsilon if status.promises else status.epsilon
+    return f", your part of epsilon {whole:.4g}" if status.epsilon < whole else ""
 
 
 def changes(status: BudgetStatus) -> list[tuple[str, object]]:

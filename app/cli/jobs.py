@@ -94,7 +94,7 @@ def tune(
 
     \b
     Examples:
-      purse tune census --target income --epsilon 1 -m dp_gd -m dp_svrg --wait
+      purse tune census --target income --epsilon 1 -m dp_gd -m adaptive_gd --wait
       purse tune census --target income --epsilon 1 --candidates candidates.json \\
         --repeats 3 --quote
     """

@@ -8,10 +8,11 @@ import typer
 
 from app.cli.output import read_json
 from purse import formula
-from purse.client.requests import without_none
+from purse.client.requests import ModelOptions, without_none
+from purse.unknown_fields import unknown
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-
+_REQUEST_FIELDS = tuple(ModelOptions.__annotations__)
 
 File = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 FileOption = Annotated[Path, typer.Option(exists=True, dir_okay=False)]
@@ -96,6 +97,9 @@ class Training:
         fields: dict[str, Any] = {} if self.request_file is None else read_json(self.request_file)
         if not isinstance(fields, dict):
             raise typer.BadParameter(f"{self.request_file} must contain a JSON object")
+        wrong = [name for name in fields if name not in _REQUEST_FIELDS]
+        if wrong:
+            raise typer.BadParameter(unknown(wrong[0], _REQUEST_FIELDS), param_hint="--with")
         name, _, job = (self.preparation or "").partition(":")
         options = without_none(
             method=self.method and {"name": self.method},

@@ -119,7 +119,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise typer.BadParameter(f"{path} is not JSON") from error
+        raise typer.BadParameter(f"{path} is not JSON: {error}") from error
 
 
 def write_json(path: Path, document: BaseModel) -> str:

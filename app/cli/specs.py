@@ -11,6 +11,7 @@ from purse.errors import fault
 from purse.unknown_fields import shown
 from purse.wire.datasets import DatasetSpec
 
+_MOST_SHOWN = 5
 _ALTERNATIVE = re.compile(r"constrained-|(?:dict|list)\[")  # how pydantic names an alternative of a field's type
 
 
@@ -28,8 +29,11 @@ def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
         spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **fields})
     except ValidationError as error:
         columns = fields.get("columns")
-        faults = "; ".join(f"{_field(e['loc'], columns)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
-        raise Refusal(f"{path} is not a complete declaration. Correct these fields: {faults}") from None
+        faults = [f"{_field(e['loc'], columns)}: {fault(e, DatasetSpec)}" for e in error.errors()]
+        shown_faults = "; ".join(faults[:_MOST_SHOWN])
+        if len(faults) > _MOST_SHOWN:
+            shown_faults += f"; and {len(faults) - _MOST_SHOWN} other fields"
+        raise Refusal(f"{path} is not a complete declaration. Correct these fields: {shown_faults}") from None
     if spec.data == "elsewhere":
         raise Refusal(f'{path} declares a dataset without a file ("data": "elsewhere"), and this command reads a file.')
     return spec, "budget" in fields

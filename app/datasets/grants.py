@@ -62,7 +62,7 @@ def analyst_of(connection: sa.Connection, name_or_id: str) -> str:
     if analyst is None:
         raise ApiError(
             "not_found",
-            "No analyst has this name or id. Create a token for the analyst first. Stewards and auditors need none.",
+            "No analyst has this name or id. First create a token for the analyst. Other roles need no grant.",
         )
     return analyst
 

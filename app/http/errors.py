@@ -104,7 +104,8 @@ def invalid(
     -------
     An `ApiError` out_of_range if a number or length is outside its declared range, otherwise invalid_request.
     """
-    violations = [_violation(error, root, model) for error in errors[:_MOST_VIOLATIONS]]
+    named = errors[:_MOST_VIOLATIONS]
+    violations = [_violation(error, root, model) for error in named if not _is_consequence(error, named)]
     code = "out_of_range" if any(_is_range(error) for error in errors) else "invalid_request"
     detail = "See `violations`."
     if len(errors) > _MOST_VIOLATIONS:
@@ -121,6 +122,14 @@ def invalid_field(where: str, rule: str, code: str = "invalid_request") -> ApiEr
     rule : the violated rule, beginning with a verb; without a value of the request
     """
     return ApiError(code, "See `violations`.", violations=[Violation(where=where, what=rule)])
+
+
+def _is_consequence(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a list is too short only because pydantic does not count its wrong entries."""
+    path = error["loc"]
+    return error["type"] == "too_short" and any(
+        len(each["loc"]) > len(path) and each["loc"][: len(path)] == path for each in errors
+    )
 
 
 def _is_range(error: Mapping[str, Any]) -> bool:

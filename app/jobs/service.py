@@ -220,7 +220,7 @@ def _kind(request: Requested) -> JobKind:
 def _visible(connection: sa.Connection, job_id: str, visible: sa.ColumnElement[bool]) -> JobRow:
     row = store.get(connection, job_id, visible)
     if row is None:
-        raise ApiError("not_found", "No job that this token may see has this id.")
+        raise ApiError("not_found", "You can see no job with this id. Choose one from the list of jobs.")
     return row
 
 

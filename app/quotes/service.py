@@ -62,7 +62,7 @@ def _evaluation(
     if part is None:
         raise ApiError(
             "unsupported_combination",
-            "This model's dataset has no holdout set. Register it with `holdout`.",
+            "This model's dataset has no holdout set. A steward can only set one aside when registering a dataset.",
         )
     return evaluations.read(datasets.usable(connection, part, principal), request, model, settings)
 

@@ -287,5 +287,5 @@ def visible(connection: sa.Connection, principal: Principal, session_id: str) ->
     """Return a session that the principal can see; `ApiError` not_found otherwise."""
     row = store.get(connection, session_id, store.visible_to(principal))
     if row is None:
-        raise ApiError("not_found", "No session that this token may see has this id.")
+        raise ApiError("not_found", "You can see no session with this id. Choose one from the list of sessions.")
     return row

@@ -313,8 +313,9 @@ def positions_of(field: str, columns: Mapping[str, int], requested: Sequence[str
     """Return the positions of the requested columns. Raise `DesignError` if one is not declared or is repeated."""
     if len(set(requested)) < len(requested):
         raise DesignError(field, "must be distinct")
-    if not columns.keys() >= set(requested):
-        raise DesignError(field, f"must be declared columns: {_some(columns)}")
+    for index, name in enumerate(requested):
+        if name not in columns:
+            raise DesignError(f"{field}.{index}", f"must be a declared column: {_some(columns)}")
     return tuple(columns[name] for name in requested)
 
 

@@ -1,6 +1,7 @@
 """Requests of the API and the readers of their responses. No I/O."""
 
 import json
+import math
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -167,5 +168,27 @@ def reader(answer: type[M]) -> Callable[[bytes], M]:
 
 
 def _json(value: object) -> str:
-    """Return dictionaries, our dataclasses and wire models as JSON. Raise a ValueError for NaN and infinities."""
-    return json.dumps(_ANYTHING.dump_python(value, mode="json"), allow_nan=False)
+    """Return dictionaries, our dataclasses and wire models as JSON.
+
+    Raises
+    ------
+    ValueError
+        for NaN and infinities, which JSON cannot express. The message names the field.
+    """
+    document = _ANYTHING.dump_python(value, mode="json")
+    try:
+        return json.dumps(document, allow_nan=False)
+    except ValueError:
+        reason = "must be a finite number: NaN and infinity are not accepted"
+        raise ValueError(f"{_not_finite(document)}: {reason}") from None
+
+
+def _not_finite(value: object) -> str:
+    """Return the path of the first number that is not finite; empty if there is none."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        if isinstance(part, float) and not math.isfinite(part):
+            return str(name)
+        if path := _not_finite(part):
+            return f"{name}.{path}"
+    return ""

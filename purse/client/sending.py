@@ -120,7 +120,7 @@ def each(items: AsyncGenerator[T]) -> Iterator[T]:
 
 def _no_answer(call: Call[Any], cause: str) -> str:
     """Return the error for a request without an answer, with the key that repeats it without a second charge."""
-    reason = f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
+    reason = f"The server did not answer: {cause.rstrip('.')}. Check that it is running and that PURSE_URL is right."
     key = call.headers.get("Idempotency-Key")
     if key is None:
         return reason
@@ -141,6 +141,10 @@ class Sender:
             attempts -= 1
             try:
                 return _checked(call, await self.driver.request(call.method, call.path, **_arguments(call)))
+            except httpx.UnsupportedProtocol as error:
+                raise Unreachable(
+                    "The server's address (PURSE_URL) must begin with http:// or https://, as in http://127.0.0.1:8000."
+                ) from error
             except httpx.TransportError as error:
                 if not attempts:
                     cause = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__

@@ -79,4 +79,4 @@ def bins_refused(bins: int, limit: int) -> str | None:
 def categories_refused(problem: Problem) -> str | None:
     """Return why categories are not accepted if there are any, otherwise None."""
     count = len(moments.columns_of(problem).widths)
-    return None if numbers(problem) == count else "it needs numbers. Leave out the columns that are categories"
+    return None if numbers(problem) == count else "all columns must be numbers. Leave out categories"

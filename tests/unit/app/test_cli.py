@@ -527,6 +527,8 @@ def test_grants_and_allotments_of_a_dataset(run: Run, name: str, monkeypatch: py
     assert run("allot", "list", name)[1] == out
     assert out in run("budget", name)[1]
     assert out in as_alice("budget", name)[1]
+    assert "your part of epsilon" not in run("budget", name)[1]
+    assert "your part of epsilon" in as_alice("budget", name)[1]
     code, _, err = run("allot", "set", name, "alice", "--share", "0.2", "--epsilon", "1")
     assert (code, err.startswith("purse: ")) == (1, True)
     assert _document(run("allot", "revoke", name, "alice", "--json"))["revoked"]
@@ -667,6 +669,9 @@ def test_a_file_of_additions_must_hold_an_object(run: Run, tmp_path: Path) -> No
     arguments = ("quote", "people", "--target", "income", "--epsilon", "1", "--with", str(tmp_path / "more.json"))
     code, out, err = run(*arguments)
     assert (code, out, "JSON object" in " ".join(err.split())) == (2, "", True)
+    (tmp_path / "more.json").write_text('{"losss": "hinge"}')
+    code, out, err = run(*arguments)
+    assert (code, out, "Unknown field `losss`" in err, "mean `loss`?" in err) == (2, "", True, True)
 
 
 @pytest.mark.slow
@@ -679,6 +684,16 @@ def test_a_formula_names_the_columns_of_a_model(run: Run, people: tuple[Path, Pa
     for text in ("sex ~ age", "income ~ log(age)", "income ~ 0 + age"):
         code, out, err = run(*arguments, text)
         assert (code, out, "--formula" in err) == (2, "", True)
+
+
+@pytest.mark.slow
+def test_a_formula_is_parsed_in_a_process_of_its_own() -> None:
+    """The parser needs pandas, which other commands do not load."""
+    pytest.importorskip("formulaic", reason="formulaic is not installed: formulas are not parsed")
+    command = ("quote", "people", "--target", "y", "--epsilon", "1", "--formula", "y ~ log(x)")
+    process = [sys.executable, "-c", "from app.cli import main; main()", *command]
+    result = subprocess.run(process, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (result.returncode, "pandas" in result.stderr, "log(x)" in result.stderr) == (2, False, True)
 
 
 def test_the_version_is_the_packages(run: Run) -> None:

@@ -31,6 +31,7 @@ class Request(Wire):
     pet: Annotated[Cat | Dog, Field(discriminator="name")] = Dog(name="dog")
     short: Annotated[str, Field(max_length=3, pattern="^[a-z]*$")] = ""
     checked: float = 0.5
+    parts: Annotated[tuple[Annotated[float, Field(lt=1)], ...], Field(min_length=1)] = (0.5,)
 
     @field_validator("checked")
     @classmethod
@@ -103,6 +104,11 @@ def test_violation_names_the_place_and_never_the_value(text: str, code: str, whe
     text_of_problem = problem.details().model_dump_json()
     assert CANARY not in text_of_problem
     assert "4711" not in text_of_problem
+
+
+def test_a_list_with_a_wrong_entry_is_not_also_reported_as_too_short() -> None:
+    assert [each.where for each in _problem('{"parts": [1.5]}').violations or ()] == ["body.parts.0"]
+    assert [each.what for each in _problem('{"parts": []}').violations or ()] == ["must have 1 or more entries"]
 
 
 @pytest.mark.parametrize(

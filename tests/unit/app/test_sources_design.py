@@ -282,7 +282,7 @@ def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: 
     ("fields", "field", "message"),
     [
         ({"target": "gone"}, "target", "declared column: age, sex, city, one$"),
-        ({"features": ["gone"]}, "features", "declared columns: age, sex, city, one$"),
+        ({"features": ["age", "gone"]}, "features.1", "declared column: age, sex, city, one$"),
         ({"features": ["age", "age"]}, "features", "distinct"),
         ({"features": ["age", "sex"]}, "features", "target"),
         ({"positive": "x"}, "positive", "one of"),
