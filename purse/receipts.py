@@ -145,7 +145,7 @@ def load(receipt: str | Path, keys: str | Path) -> Receipt:
     try:
         return Receipt(document, KeySet.model_validate_json(Path(keys).read_bytes(), extra="ignore"))
     except ValidationError as error:
-        raise NotVerified("the keys file is not a key set. Save the response of Client.keys") from error
+        raise NotVerified("the keys file is not a key set. Pass the file of `purse keys export`") from error
 
 
 def read_document(file: Path) -> ReceiptDocument:
@@ -156,7 +156,7 @@ def read_document(file: Path) -> ReceiptDocument:
         return ReceiptDocument.model_validate(read(file.read_bytes()))
     except ValueError as error:
         raise NotVerified(
-            "this file is not a receipt with its signature. Pass the file that `receipt.save` wrote"
+            "this file is not a receipt with its signature. Pass receipt.json of `purse receipt get`"
         ) from error
 
 

@@ -135,7 +135,7 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
             signed = jws.deserialize_compact(signature, key, algorithms=[ALGORITHM]).payload
         except (JoseError, ValueError):
             continue
-        return None if signed == payload else "another document was signed"
+        return None if signed == payload else "the document was changed after it was signed"
     return "no trusted key made this signature"
 
 

@@ -59,11 +59,15 @@ def api_path(*parts: str) -> str:
 
     Raises
     ------
+    TypeError
+        if a part is not text.
     ValueError
         for the parts `.` and `..`, and for a part with a slash, which a client, a proxy or the server would resolve to
         another path.
     """
     for part in parts:
+        if not isinstance(part, str):
+            raise TypeError(f"a path needs an id or a name, and this is of type {type(part).__name__}. Pass its id")
         if part in (".", "..") or "/" in part:
             raise ValueError(f"{part!r} cannot be used as a name in a path, because it leads elsewhere. Use the id")
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))

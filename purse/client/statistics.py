@@ -11,7 +11,7 @@ from purse.client.requests import without_none
 from purse.client.sending import CallGroup
 from purse.wire.datasets import Dataset
 
-_CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
+_CONDITION = re.compile(r"\s*(?P<column>.*?[^=!<>\s])\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
 
 
 @final

@@ -100,7 +100,7 @@ class BudgetStatus(Wire):
     """Spending by analyst. Analysts see only their own entry. Stewards and auditors see all."""
 
     def __repr__(self) -> str:
-        remainder = f"one more job may take epsilon {self.remaining.epsilon:.4g}"
+        remainder = f"one more job may use epsilon {self.remaining.epsilon:.4g}"
         return (
             f"<budget: {percent(self.share)} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {remainder}>"
         )

@@ -43,7 +43,7 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.delenv("PURSE_TOKEN")
     offline = [step for step in page_steps if step[0].startswith(OFFLINE)]
     assert page_steps[-len(offline) :] == offline
-    assert len(offline) == 3
+    assert len(offline) == 2
     for step in offline:
         session.run(*step)
     exec(compile(PROGRAM, "auditing.md", "exec"), {})

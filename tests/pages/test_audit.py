@@ -150,7 +150,7 @@ def test_dropped_files_do_not_leave_the_browser(visitor: Visitor, audited: dict[
     visitor.check()
     changed = {**genuine, "receipt": genuine["receipt"] | {"epsilon": 0.1}}
     for files_given, says in (
-        ([_text(changed)], "another document was signed"),
+        ([_text(changed)], "the document was changed after it was signed"),
         ([_text(genuine), _text(KEYS)], "no trusted key made this signature"),
         ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
         ([_text(genuine | {"keys": KEYS})], "the document has an unknown key"),

@@ -58,6 +58,9 @@ def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) 
     dataset_now = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
     assert (dataset_now["budget"]["frozen"], dataset_now["budget"]["epsilon"]) == (False, 4.0)
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
+    assert _manage(shared, dataset, "sessions", sessions="refused") == 303
+    ledger = visit(shared, STEWARD, f"/pages/datasets/{dataset}/ledger")
+    assert (ledger.status_code, ledger.text.count("<tr data-sequence")) == (200, 6), "one row for each change"
 
 
 def test_a_dataset_without_a_file_is_declared_in_a_form(shared: Service) -> None:

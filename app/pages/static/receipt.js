@@ -151,7 +151,7 @@ export async function wrongSignature(document, signature, trusted, kind = RECEIP
   for (const { x } of keyList(trusted)) {
     const key = bytes !== null && (await thumbprint(x)) === kid ? await imported(x) : null;
     if (key && (await subtle().verify({ name: "Ed25519" }, key, bytes, utf8(`${parts[0]}.${parts[1]}`)))) {
-      return parts[1] === payload ? null : "another document was signed";
+      return parts[1] === payload ? null : "the document was changed after it was signed";
     }
   }
   return "no trusted key made this signature";

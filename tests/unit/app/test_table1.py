@@ -341,7 +341,7 @@ def test_a_condition_is_read_from_text(text: str, read: tuple[str, str, Any]) ->
     assert tuple(condition(text).values()) == read
 
 
-@pytest.mark.parametrize("text", ["age", "age >=", ">= 65", ""])
+@pytest.mark.parametrize("text", ["age", "age >=", ">= 65", "age => 65", "age = 65", ""])
 def test_a_text_without_a_condition_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="condition"):
         condition(text)

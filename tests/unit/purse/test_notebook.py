@@ -36,7 +36,7 @@ def test_the_last_value_of_a_notebook_cell_is_one_line_without_secrets(
             assert token.token not in line
         assert repr(dataset) == f"<dataset people, {dataset.id}: {dataset.rows:,} rows, 3 columns>"
         assert repr(quote).startswith("<quote: epsilon 0.25 at delta ")
-        assert f"may take epsilon {budget.remaining.epsilon:.4g}>" in repr(budget)
+        assert f"may use epsilon {budget.remaining.epsilon:.4g}>" in repr(budget)
         with pytest.raises(ProblemError) as refused:
             client.jobs.submit(dataset="people", target="income", privacy=50)
         assert f". The most that fits is epsilon {budget.remaining.epsilon:.4g} at delta " in str(refused.value)
