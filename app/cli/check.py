@@ -89,6 +89,11 @@ def _draft(file: Path) -> Output:
         "bounds are public, and a bound from the file reveals a value. Keep only categories that are publicly known to "
         "be possible, and add missing ones. Choose a budget."
     ]
+    if nulls := draft.spec.get("dialect", {}).get("nulls"):
+        notes.append(
+            f"purse: `nulls` lists texts that probably mean a missing value: {', '.join(map(repr, nulls))}. They count "
+            "as missing in every column. Remove those that are values."
+        )
     if draft.left_out:
         notes.append(
             f"purse: Left out, because they are empty or have more than {proposal.MOST_CATEGORIES} different texts: "

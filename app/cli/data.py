@@ -17,7 +17,7 @@ from purse.client.calls import dialect_of
 from purse.excel import readable
 from purse.wire.budgets import BudgetStatus
 from purse.wire.columns import Column
-from purse.wire.datasets import Dataset, DatasetState, Registered, listed_order
+from purse.wire.datasets import SESSION_RULES, Dataset, DatasetState, Registered, listed_order
 
 _SHOWN_CATEGORIES = 8
 
@@ -173,7 +173,13 @@ def _facts(dataset: Dataset, explain: bool = False) -> str:
     size = (f"{dataset.unit.name}s", dataset.rows or dataset.persons)
     place = [] if dataset.data == "stored" else [("records", dataset.data)]
     identity = [("dataset", dataset.id), ("name", dataset.name), size, *place]
-    return text.facts([*identity, *_standing(dataset.budget, explain), ("sessions", dataset.sessions)])
+    return text.facts([*identity, *_standing(dataset.budget, explain), sessions_rule(dataset)])
+
+
+def sessions_rule(dataset: Dataset) -> tuple[str, str]:
+    """Return the line about a dataset's rule for sessions."""
+    has_holdout = dataset.holdout is not None or dataset.holdout_of is not None
+    return "sessions", "refused, because there is a holdout set" if has_holdout else SESSION_RULES[dataset.sessions]
 
 
 def _warnings(dataset: Dataset) -> list[str]:

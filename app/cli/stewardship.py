@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.data import changes
+from app.cli.data import changes, sessions_rule
 from app.cli.options import Dataset
 from app.cli.output import Output, Refusal, loss
 from purse import Client, text
@@ -94,6 +94,5 @@ def erase(client: Client, dataset: Dataset, yes: bool = False) -> Output:
 
 
 def _changed(dataset: Described) -> Output:
-    facts = [("remaining", loss(dataset.budget.remaining)), *changes(dataset.budget)]
-    facts.append(("sessions", dataset.sessions))
+    facts = [("remaining", loss(dataset.budget.remaining)), *changes(dataset.budget), sessions_rule(dataset)]
     return Output(dataset, text.facts([("dataset", dataset.id), ("name", dataset.name), *facts]))

@@ -31,6 +31,7 @@ from app.pages.forms import Forms
 from app.pages.releases import is_number
 from app.pages.session import PREFIX
 from app.pages.static_files import address
+from purse.wire.datasets import SESSION_RULES
 
 _MAX_FIELDS = 5000
 _MAX_FILE_FIELDS = 20
@@ -77,7 +78,7 @@ _TEMPLATES.globals |= {
     "options": words.OPTIONS,
     "labels": words.LABELS,
     "comparisons": words.COMPARISONS,
-    "session_rules": words.SESSION_RULES,
+    "session_rules": SESSION_RULES,
     "entry_kinds": words.ENTRIES,
 }
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}

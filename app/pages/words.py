@@ -57,12 +57,6 @@ ENTRIES = {
     "external": "outside release",
 }
 """Kinds of ledger entries whose names do not explain them."""
-SESSION_RULES = {
-    "refund": "accepted, and the unused part is refunded",
-    "no_refund": "accepted, and nothing is refunded",
-    "refused": "refused",
-}
-"""The rules for sessions on a dataset."""
 _CODE = re.compile("`([^`]+)`")
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)(?:event\.(?:\w+DpEvent\.)?)*")
 _MEMBER = re.compile(r"\b(column|candidate|term|factor|where)s?\.(\d+)(?:\.(?:number|category)(?=\.|$))?")

@@ -35,6 +35,13 @@ Sessions = Annotated[
     ),
 ]
 
+SESSION_RULES: dict[SessionPolicy, str] = {
+    "refund": "accepted, and the unused part is refunded",
+    "no_refund": "accepted, and nothing is refunded",
+    "refused": "refused",
+}
+"""The rules for sessions, in words."""
+
 
 class PersonUnit(Wire):
     """Persons as the protected unit. Neighbors differ in all rows of one person."""

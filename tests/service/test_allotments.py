@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from httpx import Response
 
+from tests.support.pages import visit
 from tests.support.service import JOB, Service
 
 pytestmark = pytest.mark.slow
@@ -71,6 +72,8 @@ class TestReserved:
             allotment["share"],
         )
         assert 0.0 < own["allotment"]["used"] < 1.0
+        pages = [visit(both, both.tokens[role], f"/pages/datasets/{dataset}").text for role in ("bob", "auditor")]
+        assert ["The numbers on this page refer to your part." in page for page in pages] == [True, False]
         whole = both.budget(dataset)
         assert (whole["epsilon"], whole["jobs"]) == (3.0, 2)
         assert [(spend["analyst"], spend["allotment"] is None) for spend in whole["analysts"]] == [

@@ -227,6 +227,7 @@ def test_a_dataset_without_uploaded_rows_is_declared_and_its_sessions_rule_chang
     spec.write_text(json.dumps({"name": "registry", "rows": 5000, "budget": SPEC["budget"]}))
     dataset = _document(run("dataset", "declare", "--spec", str(spec), "--json"))
     assert (dataset["data"], dataset["rows"], dataset["sessions"]) == ("elsewhere", 5000, "refund")
+    assert "accepted, and nothing is refunded" in run("dataset", "amend", "registry", "--sessions", "no_refund")[1]
     assert _document(run("dataset", "amend", "registry", "--sessions", "refused", "--json"))["sessions"] == "refused"
     assert run("dataset", "amend", "registry", "--sessions", "never")[0] == 2
     code, out, _ = run("datasets", "registry")
@@ -348,6 +349,7 @@ def test_a_model_is_evaluated_on_the_holdout_set(
     spec.write_text(json.dumps(SPEC | {"name": name, "holdout": 0.25}))
     dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
     assert dataset["rows"] + 100 == 401
+    assert "sessions   refused, because there is a holdout set\n" in run("datasets", name)[1]
     with Client(service.url, service.token) as client:
         trained = client.jobs.submit(dataset=name, target="income", privacy=0.5)
         trained.wait(progress=False)

@@ -50,6 +50,17 @@ def test_each_refusal_states_what_to_enter(
     assert err.startswith(f"purse: {says}")
 
 
+def test_a_draft_asks_to_check_the_texts_that_mean_a_missing_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("balance,income\n-99,low\n7,high\n8,low\n9,high\n")
+    code, _, err = purse(capsys, "check", "people.csv", "--propose")
+    assert (code, "probably mean a missing value: '-99'." in " ".join(err.split())) == (0, True)
+    Path("people.csv").write_text("balance,income\n6,low\n7,high\n8,low\n9,high\n")
+    assert "missing value" not in " ".join(purse(capsys, "check", "people.csv", "--propose")[2].split())
+
+
 def test_a_fit_whose_service_does_not_answer_advises_no_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
