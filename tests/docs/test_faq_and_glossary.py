@@ -11,7 +11,7 @@ from app.pages.frame import GLOSSARY as TERMS
 from tests.support import prose
 
 DOCS = Path(__file__).parents[2] / "docs"
-NOT_FOR_USERS = ("addresses.md", "architecture.md", "errors.md", "releasing.md", "reviewing.md", "threat-tests.md")
+NOT_FOR_USERS = ("architecture.md", "errors.md", "releasing.md", "reviewing.md", "threat-tests.md")
 USER_PAGES = [
     page
     for page in (*DOCS.parent.glob("[RS]E*.md"), *sorted(DOCS.glob("*.md")), *sorted((DOCS / "how-to").glob("*.md")))

@@ -2,15 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from inspect import getdoc
 from pathlib import Path
 from typing import get_args
 
 from app.cli.table import COMMANDS
 from app.http.codes import CODES
-from app.http.routing import dependants, routes
-from app.pages.frame import stewards, visiting
-from app.pages.routers import PAGES
 from app.settings import Settings
 from purse.wire.statistics import RESULTS
 from solvers.domains import Domain
@@ -23,16 +19,6 @@ from tests.support.members import name_of
 DOCS = Path(__file__).parents[2] / "docs"
 _PARTS = {"loss": Loss, "regularizer": Regularizer, "domain": Domain, "preparation": AskedPreparation}
 _Row = Sequence[str]
-
-
-def _addresses() -> Iterator[_Row]:
-    """Yield each address of the pages, who may open it, and the summary of its function."""
-    for route in routes(PAGES):
-        calls = {dependant.call for dependant in dependants(route)}
-        role = "steward" if stewards in calls else "signed in" if visiting in calls else "public"
-        summary = (getdoc(route.endpoint) or "").partition("\n")[0]
-        for method in sorted(route.methods or ()):
-            yield f"`{method} {route.path}`", role, summary
 
 
 def _commands() -> Iterator[_Row]:
@@ -62,7 +48,6 @@ def _statistics() -> Iterator[_Row]:
 
 
 TABLES: Mapping[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
-    "addresses.md": ("| Page | Role | Purpose |", _addresses),
     "commands.md": ("| Command | Purpose |", _commands),
     "errors.md": ("| code | status | title | meaning |", _codes),
     "settings.md": ("| setting | default | meaning |", _settings),
