@@ -24,7 +24,16 @@ OPTIONS = {
     **{name: f"{name}: {result.releases}" for name, result in RESULTS.items()},
 }
 """Texts of options whose names do not explain them, and of a flag that is set."""
-LABELS = {"inference": "Result", "by": "Groups by", "op": "Comparison", "repeats": "Runs of each candidate"}
+LABELS = {
+    "inference": "Result",
+    "positive": "Class to predict",
+    "by": "Groups by",
+    "op": "Comparison",
+    "repeats": "Runs of each candidate",
+    "signal": "Assumed quality",
+    "twin": "Number of the twin",
+    "wanted": "Wanted score",
+}
 """Labels of fields of a job's form that differ from their names."""
 _UNIT_LABELS = {
     "unit.column": "Person column",
@@ -55,6 +64,7 @@ ENTRIES = {
     "settled": "session ended",
     "session_rule": "rule for sessions",
     "external": "outside release",
+    "promised": "budget changed",
 }
 """Kinds of ledger entries whose names do not explain them."""
 _CODE = re.compile("`([^`]+)`")
@@ -148,8 +158,9 @@ def coded(text: str) -> Html:
 def field_label(where: str) -> str:
     """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
     path = _MEMBER.sub(lambda found: f"{_MEMBERS.get(found[1], found[1])} {int(found[2]) + 1}", _ROOT.sub("", where))
-    if path in _UNIT_LABELS:
-        return _UNIT_LABELS[path]
+    labels = LABELS | _UNIT_LABELS
+    if path in labels:
+        return labels[path]
     text = path.replace(".", ", ").replace("_", " ") or "the form"
     return text[0].upper() + text[1:]
 
