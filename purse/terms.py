@@ -8,10 +8,10 @@ and encoded as that of any other column. Proof: docs/proofs/encoding.md.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from operator import itemgetter
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from purse.wire.terms import Factor, Term
 _Kind = TypeVar("_Kind", NumberColumn, CategoryColumn)
 
 MAX_NUMBERS = 512
+_MOST_NAMED_COLUMNS = 20
 MAX_CHARACTERS = 2**20  # of the names of all combinations of levels, which the job and its model store
 REFERENCE = "(reference)"
 _OTHER_CELL, _REFERENCE_CELL = -1, -2  # of rows that are in no listed cell
@@ -147,6 +148,12 @@ def features_of(columns: Sequence[Column], terms: Sequence[Term] | None) -> list
     return expand(columns, terms)
 
 
+def first_names(names: Iterable[str]) -> str:
+    """Return the first names for a message. They are public to everybody who can see the dataset."""
+    first = list(islice(names, _MOST_NAMED_COLUMNS + 1))
+    return ", ".join([*first[:_MOST_NAMED_COLUMNS], *["..."] * (len(first) > _MOST_NAMED_COLUMNS)])
+
+
 def inputs(declared: Sequence[Column], terms: Sequence[Term]) -> list[Column]:
     """Return the declared columns that the terms use, in the order in which they occur.
 
@@ -160,7 +167,8 @@ def inputs(declared: Sequence[Column], terms: Sequence[Term]) -> list[Column]:
     for index, term in enumerate(terms):
         for at, factor in enumerate(term.factors):
             if factor.column not in columns:
-                raise DesignError(f"terms.{index}.factors.{at}.column", "must be a declared column")
+                reason = f"must be a declared column: {first_names(columns)}"
+                raise DesignError(f"terms.{index}.factors.{at}.column", reason)
             used[factor.column] = columns[factor.column]
     return list(used.values())
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from accounting.records.chain import Entry
+from accounting.records.entries import EntryKind
 from purse import text
 
 COLUMNS: Final = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
@@ -31,7 +32,7 @@ class EntryFilter:
     """
 
     analyst: str | None = None
-    kind: str | None = None
+    kind: EntryKind | None = None
     job: str | None = None
     since: Annotated[datetime | None, typer.Option(metavar="<time>", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])] = None
 
@@ -72,7 +73,7 @@ def rows(ledger: Sequence[Entry], selected: Iterable[Entry]) -> list[tuple[objec
             entry.body["at"],
             entry.kind,
             analysts.get(_charged(entry), entry.body.get("by", "")),
-            next((entry.body[name] for name in _SUBJECTS if name in entry.body), ""),
+            _subject(entry),
             *(entry.body.get(name, "") for name in ("method", "epsilon", "delta")),
             share_of.get(entry.sequence, ""),
         )
@@ -110,6 +111,12 @@ def as_csv(ledger: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
 def _analysts(ledger: Iterable[Entry]) -> dict[str, str]:
     """Return the analyst of each charged job and reserved session."""
     return {_charged(e): e.body["analyst"] for e in ledger if e.kind in ("charged", "reserved")}
+
+
+def _subject(entry: Entry) -> str:
+    if entry.kind == "promised":
+        return f"budget of epsilon {entry.body['filter']['epsilon']:.4g}"
+    return next((str(entry.body[name]) for name in _SUBJECTS if name in entry.body), "")
 
 
 def _charged(entry: Entry) -> str:

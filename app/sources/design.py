@@ -12,9 +12,8 @@ Rows are returned unclipped: the solvers clip them to `row_norm`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -25,7 +24,7 @@ from pydantic import Field
 from app.sources.derived import derived
 from app.sources.matrix import Floats, cut, on_disk, stored_column
 from purse.errors import DesignError
-from purse.terms import Feature, expand, inputs
+from purse.terms import Feature, expand, first_names, inputs
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.datasets import DatasetSpec
 from purse.wire.table1 import Condition
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from app.wire import JobRequest, TuningRequest
 
 MOST_DIMENSIONS = 2**18
-_MOST_NAMED_COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class Design:
         """
         columns = {column.name: position for position, column in enumerate(spec.columns)}
         if request.target not in columns:
-            raise DesignError("target", f"must be a declared column: {_some(columns)}")
+            raise DesignError("target", f"must be a declared column: {first_names(columns)}")
         position = columns[request.target]
         terms, target = tuple(request.terms or ()), spec.columns[position]
         positions = _term_inputs(spec, request) if terms else _features(columns, request.features, position)
@@ -303,19 +301,13 @@ def _features(columns: dict[str, int], requested: list[str] | None, target: int)
     return positions
 
 
-def _some(names: Iterable[str]) -> str:
-    """Return the first names for a message. They are public to everybody who can see the dataset."""
-    first = list(islice(names, _MOST_NAMED_COLUMNS + 1))
-    return ", ".join([*first[:_MOST_NAMED_COLUMNS], *["..."] * (len(first) > _MOST_NAMED_COLUMNS)])
-
-
 def positions_of(field: str, columns: Mapping[str, int], requested: Sequence[str]) -> tuple[int, ...]:
     """Return the positions of the requested columns. Raise `DesignError` if one is not declared or is repeated."""
     if len(set(requested)) < len(requested):
         raise DesignError(field, "must be distinct")
     for index, name in enumerate(requested):
         if name not in columns:
-            raise DesignError(f"{field}.{index}", f"must be a declared column: {_some(columns)}")
+            raise DesignError(f"{field}.{index}", f"must be a declared column: {first_names(columns)}")
     return tuple(columns[name] for name in requested)
 
 

@@ -15,7 +15,7 @@ from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.records import signing
 from accounting.records.chain import Entry, to_lines
-from accounting.records.events import LedgerEvent, Opened, Refunded, Released, SessionRule, Started
+from accounting.records.events import LedgerEvent, Opened, Promised, Refunded, Released, SessionRule, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
 from accounting.records.signing import sign_json
@@ -26,6 +26,7 @@ from purse.receipts import NotVerified
 from purse.wire.receipts import KeySet, ReceiptDocument
 from tests.support import cli, sessions
 from tests.support.chains import charge_of
+from tests.support.ledgers import chain, job
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
@@ -163,6 +164,11 @@ def test_entries_of_a_session_name_it_and_its_analyst() -> None:
     assert [row[2:5] for row in (reserved, settled)] == [("reserved", "ada", "s1"), ("settled", "ada", "s1")]
     assert 0 < float(str(reserved[-1])) < 1, "what stays charged"
     assert settled[-1] == ""
+
+
+def test_a_changed_budget_is_stated() -> None:
+    ledger = chain(*job("j1"), Promised(RULE.raised(Privacy(6.0, 1e-6)), "eve"))
+    assert rows(ledger, ledger)[-1][2:5] == ("promised", "eve", "budget of epsilon 6")
 
 
 def test_the_receipt_of_a_session_is_shown_and_verified(purse: Purse, tmp_path: Path) -> None:

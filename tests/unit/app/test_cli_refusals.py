@@ -132,6 +132,12 @@ def test_a_wrong_field_is_reported_without_words_of_a_library(
             "ledger show census --since tomorrow",
             "'--since': must be a day such as 2026-11-01, or a time such as 2026-11-01T12:00:00Z.",
         ),
+        (
+            "ledger show census --kind charge",
+            "'--kind': must be one of: opened, joined, promised, frozen, unfrozen, renamed, session_rule, deleted, "
+            "withdrawn, external, rolled_back, charged, started, refunded, released, failed, cancelled, reserved, "
+            "settled.",
+        ),
         ("check missing.csv --propose", "File 'missing.csv' does not exist."),
         ("quote census --target income", "Missing option '--epsilon' / '-e'."),
     ],
