@@ -110,7 +110,7 @@ def test_a_job_runs_near_its_shares_and_survives_a_lost_share(case: Case) -> Non
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
     try:
-        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 150}, "privacy": {"epsilon": 0.02}}
+        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 80}, "privacy": {"epsilon": 0.02}}
 
         def sharing(job: str) -> list[str]:
             """Return the workers that have opened a share and do not run the attempt itself."""

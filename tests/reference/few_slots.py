@@ -19,6 +19,7 @@ from tests.reference.normal import Vector
 
 STEP = 0.02  # of Y
 REACH = 11.0
+KNOTS = 801  # of a spline
 
 
 class Law(NamedTuple):
@@ -95,7 +96,7 @@ def excess(law: Law, slots: int, kappa: float) -> float:
     for _ in range(2, slots):
         grid_end = 4 * slots * (abs(kappa) + float(np.abs(x[weights > 1e-22]).max()))
         scale = 1e-3 * min(1.0, float(np.median(np.abs(x[weights > 1e-12]))))
-        t = np.linspace(-math.asinh(grid_end / scale), math.asinh(grid_end / scale), 2401)
+        t = np.linspace(-math.asinh(grid_end / scale), math.asinh(grid_end / scale), KNOTS)
         e = splined(scale, t, np.array([e(r + x) @ weights for r in scale * np.sinh(t)]))
     return float(e(x - slots * kappa) @ weights) / slots
 

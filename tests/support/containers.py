@@ -400,15 +400,15 @@ def _pair_of_rows(rng: np.random.Generator) -> tuple[str, Any, Any, int, int, in
 
 
 def complaints(seed: int, pairs: int, names: Sequence[str] = tuple(COLUMNS)) -> list[str]:
-    """Return the faults of so many coupled pairs. Half are columns of each kind in turn, half are matrices.
+    """Return the faults of so many coupled pairs. Three of four are columns of each kind in turn, the others matrices.
 
     A reader may refuse a kind of column, always or never; matrices of objects it takes whatever they hold.
     """
     rng, faults = np.random.default_rng(seed), []
     refusals: dict[str, list[bool]] = {}
     for i in range(pairs):
-        if i % 2 == 0:
-            name = names[(i // 2) % len(names)]
+        if i % 4 < 3:
+            name = names[(i - i // 4) % len(names)]
             first_input, second_input, place = pair_of_columns(rng, COLUMNS[name])
             read = [codes_of_column(first_input), codes_of_column(second_input)]
         else:

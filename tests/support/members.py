@@ -7,7 +7,7 @@ import pytest
 from accounting import Privacy
 from solvers.losses import Huber, HuberHinge, Loss, Power, Quantile, Squared
 from solvers.losses.one_margin import OneMargin
-from solvers.methods import AdaptiveGd, DpGd, DpSvrg, Method, NoisyMirrorDescent
+from solvers.methods import AdaptiveGd, DpGd, DpSvrg, InverseSensitivity, Method, NoisyMirrorDescent
 from solvers.statistics import AnyStatistic, Counts, Profile
 
 
@@ -42,9 +42,12 @@ STATISTICS: list[Any] = [
     Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
     for kind in get_args(AnyStatistic)
 ]
-_SHORT_MIRROR_DESCENT = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers of the same kind
+_SHORT: dict[type, Any] = {
+    NoisyMirrorDescent: NoisyMirrorDescent(passes=2, batch=8),  # by default there are 900 answers of the same kind
+    InverseSensitivity: InverseSensitivity(grid=8),  # by default there are 4096 scores
+}
 ANSWERING: list[Any] = [
-    *(_SHORT_MIRROR_DESCENT if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
+    *(_SHORT.get(type(method), method) for method in DEFAULT_METHODS),
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),

@@ -133,8 +133,8 @@ def test_several_uses_and_small_epsilons_are_bounded_as_before(
         allocation.epsilon(mechanism, little, 1e-6)
 
 
-FEW_SLOTS_EPSILONS = (1.0, 3.99, 4.0, 4.05, 4.09, 8.0, 16.0, 24.0, 26.0, 30.0)
-MANY_SLOTS_EPSILONS = (8.0, 16.0, 20.0, 20.5, 21.0, 24.0, 30.0, 60.0)
+FEW_SLOTS_EPSILONS = (1.0, 4.0, 4.05, 4.09, 8.0, 24.0, 26.0)
+MANY_SLOTS_EPSILONS = (8.0, 16.0, 20.0, 20.5, 24.0, 60.0)
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ MANY_SLOTS_EPSILONS = (8.0, 16.0, 20.0, 20.5, 21.0, 24.0, 30.0, 60.0)
     ("slots", "form", "relation"),
     [(2, *each) for each in FORMS]
     + [(slots, *FORMS[slots - 3]) for slots in (3, 4, 5)]
-    + [(6, *FORMS[0]), (8, *FORMS[2]), (50, *FORMS[0])],
+    + [(8, *FORMS[2]), (50, *FORMS[0])],
 )
 def test_a_larger_epsilon_needs_less_noise(slots: int, form: Form, relation: Relation) -> None:
     """Two slots needed .4559 at epsilon 24 and .4713 at 26, and all plans more at 4.05 than at 4.
@@ -196,20 +196,21 @@ print(json.dumps([epsilon(RandomAllocation(q, T, form), z, 1e-6, relation) for q
 @pytest.mark.slow
 def test_other_instructions_change_no_epsilon_of_a_few_slots() -> None:
     """NumPy without vector instructions acts as another processor. More slots keep within a third of their margin."""
-    plans = [(0.99, slots, *form, 0.3) for slots, form in itertools.product((2, 3, 4, 5, 30), FORMS)]
+    plans = [(0.99, slots, *FORMS[slots - 2], 0.3) for slots in (2, 3, 4)]
+    plans += [(0.99, slots, *form, 0.3) for slots, form in itertools.product((5, 30), FORMS)]
     core = importlib.import_module("numpy._core._multiarray_umath")
     vector = " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name])
     few_slot_changes, many_slot_changes = set[float](), set[float]()
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM, json.dumps(plans)],
-            env=os.environ | {"NPY_DISABLE_CPU_FEATURES": disabled, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for disabled in ("", vector)
+    text = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(plans)],
+        env=os.environ | {"NPY_DISABLE_CPU_FEATURES": vector, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+    ).stdout
+    epsilons = [
+        allocation.epsilon(RandomAllocation(q, slots, form), z, 1e-6, relation) for q, slots, form, relation, z in plans
     ]
-    for plan, with_vectors, without_vectors in zip(plans, *map(json.loads, texts), strict=True):
+    for plan, with_vectors, without_vectors in zip(plans, epsilons, json.loads(text), strict=True):
         (few_slot_changes if plan[1] <= 5 else many_slot_changes).add(abs(with_vectors / without_vectors - 1))
     assert few_slot_changes == {0.0}
     assert max(many_slot_changes) <= 0.006

@@ -7,7 +7,7 @@ from solvers.data_access import containers
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the readers of estimators load it
 
-PAIRS = 6_000  # twenty pairs of columns of each kind, and as many pairs of matrices as of columns
+PAIRS = 4_000  # twenty pairs of columns of each kind, and a hundred pairs of matrices of each form
 
 for library in ("pandas", "polars", "pyarrow"):
     pytest.importorskip(library, reason=f"{library} is not installed: its columns are not tried")
