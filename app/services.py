@@ -197,11 +197,6 @@ async def _started(
     )
 
 
-def check_free(settings: Settings, alone: bool = True) -> None:
-    """Raise `StartRefused` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
-    lock_home(settings.make_home(), alone).close()
-
-
 def _verified_epoch(settings: Settings, database: Database, checkpoints: Checkpoints) -> Epoch:
     """Verify the ledgers before the epoch: it would otherwise publish the heads of a ledger that does not hold."""
     checkpoints.verify(published(settings, database))

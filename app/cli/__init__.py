@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NoReturn
 
+from app.cli import late
 from app.without import Without
 
 # The command line of httpx would load a library of colors and tables. Arrow would load pandas, if it is installed, to
@@ -28,31 +29,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     starts_server = words[:1] == ["serve"] or words[:2] == ["server", "start"]
     if not starts_server or "--help" in words:
         if words[:1] == ["fit"]:
-            from app.calculation import calculators
-
-            os.environ.update(calculators.ONE_THREAD)  # training runs here, alone, and in processes forked from here
+            os.environ.update(late.calculators.ONE_THREAD)  # training runs alone, in processes forked from this one
             gc.disable()  # until the service is loaded: loaded modules stay
-        from app.cli import commands
-
-        commands.run(words)
+        late.commands.run(words)
     _serve(words)
 
 
 def _serve(words: Sequence[str]) -> NoReturn:
     """Run a server. The process that calculates prices starts first and loads its libraries meanwhile."""
-    from app.calculation import calculators
-
     _check_installed()
-    calculating = calculators.begin()
+    calculating = late.calculators.begin()
     try:
         gc.disable()  # loaded modules stay; collecting garbage would take a sixth of the time
-        import app.main
-        import app.pages.routers  # noqa: F401
-        from app.cli import commands
-
+        late.load("app.main")
+        late.load("app.pages.routers")
         gc.freeze()
         gc.enable()
-        commands.run(words, calculating)
+        late.commands.run(words, calculating)
     finally:  # a server that was refused ends before that process is ready
         calculating.end()
 
@@ -63,6 +56,4 @@ def _check_installed() -> None:
         if find_spec("fastapi") is None:
             raise ModuleNotFoundError(name="fastapi")
     except ModuleNotFoundError as error:
-        from app.cli import commands
-
-        commands.fail(error, "purse serve")
+        late.failures.fail(error, "purse serve")

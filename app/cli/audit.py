@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accounting.privacy import Relation
+from app.cli import late
 from app.cli.output import Output, Refusal, note
 from purse import text
 
@@ -37,15 +38,13 @@ def audit(
       purse audit dp_gd --neighbors zero_out
       purse audit all --runs 20000 --json
     """
-    from solvers.audit import CASES
-    from solvers.audit import audit as attack
-
-    if method != "all" and method not in CASES:
-        raise Refusal(f"{method!r} cannot be audited. Choose one of {', '.join(sorted(CASES))}, or all.")
-    names = sorted(CASES) if method == "all" else [method]
+    cases = late.cases.CASES
+    if method != "all" and method not in cases:
+        raise Refusal(f"{method!r} cannot be audited. Choose one of {', '.join(sorted(cases))}, or all.")
+    names = sorted(cases) if method == "all" else [method]
     findings: dict[str, list[Finding]] = {}
     for name in names:
-        findings[name] = attack(name, runs, relation=neighbors)
+        findings[name] = late.findings.audit(name, runs, relation=neighbors)
         if len(names) > 1:
             counts = sorted(Counter(map(_result, findings[name])).items())
             note(f"{len(findings)} of {len(names)}: {name}: {', '.join(f'{n} {result}' for result, n in counts)}")
@@ -55,7 +54,7 @@ def audit(
         for each in findings[name]
     ]
     headings = ("method", "delta", "epsilon", "lower bound", "with half the noise", "result")
-    units = {name: str(CASES[name].problem.unit) for name in names}
+    units = {name: str(cases[name].problem.unit) for name in names}
     notes = [
         f"neighbors differ in {unit}, {neighbors}: {', '.join(name for name in names if units[name] == unit)}"
         for unit in sorted(set(units.values()))

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich import progress
 from rich.console import Console
 
+from app.cli import late
 from app.cli.options import File, OptionalFile, Sheet
 from app.cli.output import Output, Refusal, to_json
 from app.cli.reports import cures, outcomes
@@ -58,32 +59,26 @@ def check(
 
 
 def _report(file: Path, spec: DatasetSpec) -> FileReport:
-    from app.cli import proposal  # late, as the next: Arrow
-    from app.sources.ingest import Reading, encoded
-    from app.sources.persons import People
-
-    reading, tally = Reading.of(spec)
-    people = None if spec.unit is None else People(spec.unit)
+    reading, tally = late.ingest.Reading.of(spec)
+    people = None if spec.unit is None else late.persons.People(spec.unit)
     bar = progress.Progress("checking", progress.SpinnerColumn(), "{task.completed:,} records", transient=True)
     bar.live.console = Console(stderr=True)
     bar.disable = not sys.stderr.isatty()
     try:
         with bar:
             task = bar.add_task("", total=None)
-            for block in encoded(file, reading, people):
+            for block in late.ingest.encoded(file, reading, people):
                 bar.advance(task, len(block))
     except Unparsed as error:
         return error.report
     except SourceError as error:
-        raise Refusal(f"{error.detail} {proposal.hint(file, spec.dialect)}".strip()) from None
+        raise Refusal(f"{error.detail} {late.proposal.hint(file, spec.dialect)}".strip()) from None
     return tally.report
 
 
 def _draft(file: Path) -> Output:
     """Return a draft of a file's declaration as the result of the command."""
-    from app.cli import proposal
-
-    draft = proposal.drafted(file)
+    draft = late.proposal.drafted(file)
     notes = [
         "purse: This is a draft. Fill in lower and upper from what you know about such values, never from this file: "
         "bounds are public, and a bound from the file reveals a value. Keep only categories that are publicly known to "
@@ -95,8 +90,9 @@ def _draft(file: Path) -> Output:
             "as missing in every column. Remove those that are values."
         )
     if draft.left_out:
+        limit = late.proposal.MOST_CATEGORIES
         notes.append(
-            f"purse: Left out, because they are empty or have more than {proposal.MOST_CATEGORIES} different texts: "
+            f"purse: Left out, because they are empty or have more than {limit} different texts: "
             f"{', '.join(map(repr, draft.left_out))}. If one names the persons, state it as `unit`. If the categories "
             "of one are public, list them."
         )

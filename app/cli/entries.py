@@ -11,6 +11,7 @@ import typer
 
 from accounting.records.chain import Entry
 from accounting.records.entries import EntryKind
+from app.cli import late
 from purse import text
 
 COLUMNS: Final = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
@@ -63,10 +64,8 @@ def rows(ledger: Sequence[Entry], selected: Iterable[Entry]) -> list[tuple[objec
     LedgerInvalid
         if the ledger is not valid: the share of a charge is then undefined.
     """
-    from accounting.records.offline import shares, verify_ledger  # late: filters
-
     analysts = _analysts(ledger)
-    share_of = shares(ledger, verify_ledger(ledger))
+    share_of = late.offline.shares(ledger, late.offline.verify_ledger(ledger))
     return [
         (
             entry.sequence,

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.cli import receipts
+from app.cli import late, receipts
 from app.cli.options import Epsilon, File, Home, OptionalFile, Sheet, Training
 from app.cli.output import Output, Refusal, loss, note, to_json, write_json
 from app.cli.reports import cures
@@ -117,13 +117,10 @@ def _server(home: Path | None) -> Iterator[tuple[str, str]]:
 
     The process of its jobs starts before the service is loaded, which starts threads and opens the home.
     """
-    from app.worker import forked
-
-    process = forked.begin()
+    process = late.forked.begin()
     try:
-        from app.cli.state import serving, settings_of
-
-        with serving(settings_of(home, workers=1), process, "purse fit") as connection:
+        settings = late.state.settings_of(home, workers=1)
+        with late.serving.serving(settings, process, "purse fit") as connection:
             gc.freeze()
             gc.enable()
             yield connection
@@ -138,10 +135,8 @@ def _server(home: Path | None) -> Iterator[tuple[str, str]]:
 
 def _template(file: Path, target: str) -> Output:
     """Return the column names without bounds as the result of the command. The steward must add the bounds."""
-    from app.sources.ingest import header  # late: Arrow
-
     try:
-        names = header(file)
+        names = late.ingest.header(file)
     except SourceError as error:
         raise Refusal(f"{file} has no column names. {error}") from error
     columns: list[dict[str, Any]] = [
@@ -241,9 +236,8 @@ def _again(dataset: Dataset, name: str, declared: DatasetSpec, budget: float | N
 
 def default_delta(file: Path, declared: DatasetSpec) -> float:
     """Return the default delta for the number of records or persons in a file, as the service will count it."""
-    from app.sources.ingest import Reading, count
-
-    return _delta(count(file, Reading(declared.columns, declared.dialect), declared.unit))
+    reading = late.ingest.Reading(declared.columns, declared.dialect)
+    return _delta(late.ingest.count(file, reading, declared.unit))
 
 
 def _delta(number: int | None) -> float:

@@ -1,14 +1,13 @@
 """purse forecast, purse dataset twin."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from app.cli import late
 from app.cli.options import Dataset, Delta, OptionalArgument, OptionalFile, Training
 from app.cli.output import Output, Refusal
-from app.cli.specs import read_spec
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire.forecasts import AccuracyForecast
@@ -63,28 +62,12 @@ def forecast(
         if records is None or dataset is not None or source is not None:
             raise Refusal("--spec needs --records, and cannot be combined with a dataset or with --from.")
         request["privacy"] = without_none(epsilons=epsilon, delta=delta)
-        computed = _compute(spec, records, sample, request)
+        computed = late.local_forecasts.compute(spec, records, sample, request)
     elif dataset is None or sample is not None or records is not None:
         raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
     else:
         computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, source=source, **request)
     return Output(computed, _text(computed))
-
-
-def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, Any]) -> AccuracyForecast:
-    """Return a forecast computed in this process. The sample is not sent anywhere."""
-    from app.http.body import parse_json  # late, as the next: parts of the server
-    from app.quotes.forecasts import forecast_locally, read_sample
-    from app.settings import Settings
-    from app.wire import ForecastRequest
-
-    declared, has_budget = read_spec(spec)
-    if not has_budget:
-        budget = declared.budget.model_copy(update={"delta": min(1e-6, 1 / (10 * records))})
-        declared = declared.model_copy(update={"budget": budget})
-    body = parse_json(ForecastRequest, json.dumps({"dataset": "here", **request}))
-    rows = None if sample is None else read_sample(sample, declared)
-    return forecast_locally(declared, records, body, Settings(), rows)
 
 
 def _text(computed: AccuracyForecast) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli import late
 from app.cli.options import Home
 from app.cli.output import Output, Refusal, write_json
 from purse import Client, text
@@ -52,15 +53,11 @@ def rotate(home: Home = None) -> Output:
     Example:
       purse keys rotate --home /srv/purse
     """
-    from accounting.records import signing
-    from app.cli.state import settings_of
-    from app.ledger.keys import KEY_FILE
-
-    file = settings_of(home).home / KEY_FILE
+    file = late.state.settings_of(home).home / late.keys.KEY_FILE
     if not file.exists():
         raise Refusal(
             f"{file} does not exist. Either nothing was signed yet, or the key is lost. See `purse ledger new-key`."
         )
-    current, *retired = (key["kid"] for key in signing.jwks(signing.rotate_key(file))["keys"])
+    current, *retired = (key["kid"] for key in late.signing.jwks(late.signing.rotate_key(file))["keys"])
     facts = [("file", str(file)), ("signs now", current), ("retired", ", ".join(retired))]
     return Output({"file": str(file), "signs now": current, "retired": retired}, text.facts(facts))

@@ -10,7 +10,7 @@ import typer
 
 from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head, from_lines, to_lines
-from app.cli import entries
+from app.cli import entries, late
 from app.cli.entries import EntryFilter
 from app.cli.options import Dataset, Home, Json, OptionalFile, OutFile
 from app.cli.output import Output, Refusal, note, read_json, write_json
@@ -115,12 +115,9 @@ def verify(
     known_heads = [read_head(head, keys) for head in heads or ()]
     if file is None:
         return _verify_home(home, known_heads)
-    from accounting.records.ledger import remaining_epsilon, spent_epsilon
-    from accounting.records.offline import shares, verify_ledger
-
     ledger = read_entries(file)
     try:
-        state = verify_ledger(ledger, known_heads)
+        state = late.offline.verify_ledger(ledger, known_heads)
     except AccountingError as error:
         raise Refusal(f"{file} is not valid: {error}") from None
     budget = state.filter.privacy
@@ -129,10 +126,14 @@ def verify(
         "entries": len(ledger),
         "head": str(ledger[-1].head),
         "jobs": state.charges,
-        "share": sum(shares(ledger, state).values()),
+        "share": sum(late.offline.shares(ledger, state).values()),
         "state": ", ".join(name for name in ("rolled_back", "frozen") if getattr(state, name)) or "open",
     }
-    epsilons = {"budget": budget.epsilon, "spent": spent_epsilon(state), "remaining": remaining_epsilon(state)}
+    epsilons = {
+        "budget": budget.epsilon,
+        "spent": late.ledger.spent_epsilon(state),
+        "remaining": late.ledger.remaining_epsilon(state),
+    }
     facts = document | {name: text.loss(epsilon, budget.delta) for name, epsilon in epsilons.items()}
     facts |= {"share": text.percent(document["share"])}
     document |= {name: {"epsilon": epsilon, "delta": budget.delta} for name, epsilon in epsilons.items()}
@@ -153,18 +154,14 @@ def new_key(is_lost: bool = False, home: Home = None) -> Output:
     Example:
       purse ledger new-key --is-lost --home /srv/purse
     """
-    from app.cli.state import settings_of_home
-    from app.ledger.keys import KEY_FILE, SigningKeys
-    from app.services import check_free
-
-    settings = settings_of_home(home)
-    file = settings.home / KEY_FILE
+    settings = late.state.settings_of_home(home)
+    file = settings.home / late.keys.KEY_FILE
     if file.exists():
         raise Refusal(f"{file} exists. To replace a key that is not lost, use `purse keys rotate`.")
     if not is_lost:
         raise Refusal("No key was created. Restore the key from a backup, or confirm its loss with --is-lost.")
-    check_free(settings)
-    SigningKeys(settings.make_home())
+    late.lives.check_free(settings)
+    late.keys.SigningKeys(settings.make_home())
     return Output({"key": str(file)}, notes=[f"Created {file}. Keep a copy of it."])
 
 
@@ -184,15 +181,10 @@ def accept_rollback(reason: Annotated[str, typer.Option()], home: Home = None) -
     Example:
       purse ledger accept-rollback --reason "disk lost" --home /srv/purse
     """
-    from app.cli.state import settings_of_home
-    from app.identity.home import open_database
-    from app.jobs.rollback import accept
-    from app.services import check_free
-
-    settings = settings_of_home(home)
-    check_free(settings)
-    with closing(open_database(settings)) as database:
-        rollback = accept(database, settings, reason)
+    settings = late.state.settings_of_home(home)
+    late.lives.check_free(settings)
+    with closing(late.home.open_database(settings)) as database:
+        rollback = late.rollback.accept(database, settings, reason)
     if not rollback.ledgers and not rollback.missing and not rollback.sessions:
         raise Refusal("Every ledger contains the head that was published of it, so there is nothing to accept.")
     rows = [(name, "unknown" if head is None else str(head), "frozen") for name, head in rollback.ledgers.items()]
@@ -213,14 +205,12 @@ def read_entries(file: Path) -> list[Entry]:
 
 def read_head(head: str, keys: Path | None) -> Head:
     """Return the head SEQUENCE:HASH, or the head in a file, which a trusted key must have signed."""
-    from accounting.records.heads import read_head as read_signed_head
-
     try:
         if not Path(head).is_file():
             return Head.parse(head)
         if keys is None:
             raise Refusal(f"--head {head} is a signed file. Name the keys to trust with --keys.")
-        return read_signed_head(Path(head).read_bytes(), read_json(keys))
+        return late.heads.read_head(Path(head).read_bytes(), read_json(keys))
     except AccountingError as error:
         raise Refusal(f"--head {head}: {error}") from None
 
@@ -230,23 +220,13 @@ def _fetch(client: Client, dataset: str) -> list[Entry]:
 
 
 def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
-    import sqlalchemy as sa
-
-    from app.cli.state import settings_of_home
-    from app.datasets import values
-    from app.identity.home import open_database
-    from app.ledger import audit, epoch
-    from app.persistence.tables import datasets
-
-    settings = settings_of_home(home)
-    with closing(open_database(settings)) as database:
-        with database.read() as connection:
-            rows = connection.execute(sa.select(datasets.c.id, datasets.c.name)).all()
-            names = {row.id: row.name for row in rows}
-        faults = audit.verify(database)
-        is_whole = values.verify(database, settings.home)
-        missing = audit.lacking(database, heads)
-        behind = epoch.shortfall(settings, database)
+    settings = late.state.settings_of_home(home)
+    with closing(late.home.open_database(settings)) as database:
+        names = late.state.dataset_names(database)
+        faults = late.audit.verify(database)
+        is_whole = late.values.verify(database, settings.home)
+        missing = late.audit.lacking(database, heads)
+        behind = late.epoch.shortfall(settings, database)
     for dataset in (dataset for dataset, whole in is_whole.items() if not whole):
         faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
     faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}

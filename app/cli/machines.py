@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli import late
 from app.cli.options import Json
 from app.cli.output import Output, Refusal
 from purse import text
@@ -59,12 +60,11 @@ def scheduler(
     Example:
       purse server scheduler --ca ca.pem --cert server.pem --key server-key.pem
     """
-    from app.worker.joining import Channel, schedule
 
     def report(address: str) -> None:
         Output({"address": address}, notes=[f"scheduling on {address}"]).write(json)
 
-    asyncio.run(schedule(host, port, Channel(ca, cert, key), report))
+    asyncio.run(late.joining.schedule(host, port, late.joining.Channel(ca, cert, key), report))
 
 
 def worker(
@@ -91,17 +91,15 @@ def worker(
       purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/datasets \\
         --cert worker-1.pem --key worker-1-key.pem --scratch /var/tmp/purse
     """
-    from app.worker.joining import Channel, MachineWork, work
-
     if scheduler is None or not scheduler.startswith("tls://"):
         raise Refusal("The scheduler is not named. Use --scheduler tls://host:port, or set PURSE_SCHEDULER.")
     if not files.data.is_dir():
         raise Refusal(f"{files.data} is not a folder. Name the folder of the datasets with --data.")
-    channel = Channel(files.ca, files.cert, files.key)
+    channel = late.joining.Channel(files.ca, files.cert, files.key)
+    folders = (files.data.absolute(), files.scratch.absolute())
+    machine = late.joining.MachineWork(scheduler, channel, *folders, slots, patience)
     try:
-        asyncio.run(
-            work(MachineWork(scheduler, channel, files.data.absolute(), files.scratch.absolute(), slots, patience))
-        )
+        asyncio.run(late.joining.work(machine))
     except BlockingIOError:
         raise Refusal(f"Another worker uses {files.scratch}. Give each worker its own folder with --scratch.") from None
 
@@ -126,19 +124,18 @@ def certificate(
     Example:
       purse worker certificate --out certificates scheduler
     """
-    from app.worker.certificates import AUTHORITY, issue
-
-    if name == AUTHORITY or not all(part.isalnum() and part.isascii() for part in name.replace("-", ".").split(".")):
-        raise Refusal(f"{name!r} is not a valid name. Use letters, digits, hyphens and dots, but not {AUTHORITY!r}.")
+    authority = late.certificates.AUTHORITY
+    if name == authority or not all(part.isalnum() and part.isascii() for part in name.replace("-", ".").split(".")):
+        raise Refusal(f"{name!r} is not a valid name. Use letters, digits, hyphens and dots, but not {authority!r}.")
     if name.endswith("-key") or len(name) > 64:
         raise Refusal(f"{name!r} is not a valid name. Use at most 64 characters, and do not end with -key.")
     try:
-        cert, key = issue(out, name, days)
+        cert, key = late.certificates.issue(out, name, days)
     except FileExistsError:
         raise Refusal(f"{out} already has a certificate named {name!r}. Choose another name or folder.") from None
     except FileNotFoundError as missing:
         raise Refusal(
             f"{missing.filename} does not exist, but {out / 'ca.pem'} does. Restore it, or use an empty folder."
         ) from None
-    paths = {"ca": str(out / f"{AUTHORITY}.pem"), "cert": str(cert), "key": str(key)}
+    paths = {"ca": str(out / f"{authority}.pem"), "cert": str(cert), "key": str(key)}
     return Output(paths, text.facts(paths.items()))

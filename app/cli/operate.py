@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.calculation.calculators import ForkedCalculators
+from app.cli import late
 from app.cli.options import DEFAULT_URL, Home, Json, Url
 from app.cli.output import Output, Refusal
 from app.cli.running import connect
@@ -40,21 +41,16 @@ def serve(
       purse serve --port 9000 --home /srv/purse
       purse server start --host 0.0.0.0
     """
-    from app import main
-    from app.cli.state import settings_of
-    from app.operations import logs
-    from app.services import check_free
-
-    settings = settings_of(home, host, port)
-    logs.install(settings.log_level, settings.log_format)
+    settings = late.state.settings_of(home, host, port)
+    late.logs.install(settings.log_level, settings.log_format)
     url, logs_json = f"http://{settings.host}:{settings.port}", settings.log_format == "json"
     notes = () if logs_json else (f"serving {settings.home} on {url}",)
     try:
         _check_port(settings.host, settings.port)
-        check_free(settings, alone=False)
+        late.lives.check_free(settings, alone=False)
         Output({"url": url, "home": str(settings.home)}, notes=notes).write(json)
         with redirect_stdout(sys.stderr if json else sys.stdout):
-            main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
+            late.main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
     except (Refusal, StartRefused) as refused:
         if not logs_json:
             raise
@@ -71,11 +67,8 @@ def migrate(home: Home = None) -> Output:
     Example:
       purse server migrate --home /srv/purse
     """
-    from app.cli.state import settings_of
-    from app.identity.home import open_database
-
-    settings = settings_of(home)
-    open_database(settings, upgrade=True).close()
+    settings = late.state.settings_of(home)
+    late.home.open_database(settings, upgrade=True).close()
     return Output({"home": str(settings.home), "migrated": True}, notes=[f"{settings.home} is up to date"])
 
 
@@ -98,11 +91,8 @@ def backup(
     Example:
       purse server backup /backups/2026-11-22 --home /srv/purse
     """
-    from app.cli.state import settings_of_home
-    from app.operations.backup import back_up
-
-    settings = settings_of_home(home)
-    copied = back_up(settings, target.absolute(), with_key)
+    settings = late.state.settings_of_home(home)
+    copied = late.backup.back_up(settings, target.absolute(), with_key)
     document = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
     return Output(document, notes=[f"{target} is a copy of {settings.home}. Number of datasets: {copied}"])
 
@@ -128,22 +118,15 @@ def copy_database(
       purse server copy-database --to postgresql://purse@db/purse
       PURSE_DATABASE_URL=postgresql://purse@db/purse purse server copy-database
     """
-    from app.cli.state import settings_of_home
-    from app.identity.home import open_database
-    from app.ledger.keys import SigningKeys
-    from app.ledger.moving import copy as copy_rows
-    from app.persistence.session import Database
-    from app.services import check_free
-
-    settings = settings_of_home(home)
+    settings = late.state.settings_of_home(home)
     source = source or settings.model_copy(update={"database_url": None}).database
     target = target or settings.database
     if source == target:
         raise Refusal("The two databases are the same. Name another one with --to or in PURSE_DATABASE_URL.")
     old_settings = settings.model_copy(update={"database_url": source})
-    check_free(old_settings)
-    with closing(open_database(old_settings)) as old, closing(Database(target)) as new:
-        copied = copy_rows(old, new, SigningKeys.of(settings.home, old).jwks())
+    late.lives.check_free(old_settings)
+    with closing(late.home.open_database(old_settings)) as old, closing(late.session.Database(target)) as new:
+        copied = late.moving.copy(old, new, late.keys.SigningKeys.of(settings.home, old).jwks())
     counts = {name: count for name, (count, _) in copied.tables.items()}
     heads = {name: str(head) for name, head in copied.heads.items()}
     table = text.table(("ledger", "head", "in both"), [(name, head, "valid") for name, head in heads.items()])
@@ -191,10 +174,8 @@ def demo(json: Json) -> None:
     Example:
       purse demo
     """
-    from app.demo.script import run  # late: no other command of this module needs it
-
     with redirect_stdout(sys.stderr if json else sys.stdout):
-        summary = run()
+        summary = late.script.run()
     Output(summary).write(json)
 
 

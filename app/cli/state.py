@@ -1,34 +1,20 @@
-"""The state under PURSE_HOME, without a server or with one in this process."""
+"""The settings of a server, and its data folder, without the server."""
 
-import asyncio
 import difflib
 import os
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from anyio.from_thread import start_blocking_portal
-from fastapi import FastAPI
+import sqlalchemy as sa
 from pydantic import ValidationError
-from uvicorn.server import ServerState
 
-from app.calculation.calculators import CalculatingProcess, ForkedCalculators
 from app.cli.output import Refusal
-from app.http.protocol import BoundedProtocol, ConnectionLimits
-from app.http.server import configured
-from app.identity import service
-from app.identity.home import IDENTITY_FILE, open_database
-from app.main import create_app
-from app.persistence.files import StartRefused
-from app.services import check_free
+from app.identity.home import IDENTITY_FILE
+from app.persistence.session import Database
+from app.persistence.tables import datasets
 from app.settings import Settings
-from app.worker.forked import ForkedEngine
 from purse.errors import fault
 
-_START_SECONDS = 120.0
 _SIMILARITY = 0.9  # of names, as difflib measures it
 
 
@@ -66,48 +52,8 @@ def settings_of_home(home: Path | None = None) -> Settings:
     return settings
 
 
-@contextmanager
-def serving(settings: Settings, process: CalculatingProcess, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the URL and a steward's token of a server in this process, on a port that only this machine reaches.
-
-    Parameters
-    ----------
-    process : its children calculate prices and run jobs
-    name : of the token, as receipts and budgets show it; the token is revoked at the end
-    """
-    check_free(settings)
-    with closing(open_database(settings)) as database, socket.socket() as port:
-        port.bind(("127.0.0.1", 0))
-        service.ensure_steward(database, settings)  # so that a steward's token remains
-        token = service.own(database, name, "steward")
-        try:
-            with _running(settings, process, port):
-                yield f"http://127.0.0.1:{port.getsockname()[1]}", token.token
-        finally:
-            service.revoke(database, token.id)
-
-
-@contextmanager
-def _running(settings: Settings, process: CalculatingProcess, port: socket.socket) -> Iterator[None]:
-    calculators = ForkedCalculators(settings.calculation_seconds, process)
-    application = create_app(settings, engine=ForkedEngine(process), calculators=calculators, alone=True)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_served(application, port)):
-        if not application.state.services.ready.wait(_START_SECONDS):
-            raise StartRefused("The calculating process did not start. `purse serve` logs the reason.")
-        yield
-
-
-@asynccontextmanager
-async def _served(application: FastAPI, port: socket.socket) -> AsyncIterator[None]:
-    """Serve with uvicorn's protocol alone. Its server would need a tenth of a second to stop."""
-    config = configured(application, ConnectionLimits(), log_level="critical")
-    state = ServerState()
-    config.load()
-    state.default_headers = config.encoded_headers
-    async with application.router.lifespan_context(application):
-        protocol = partial(BoundedProtocol, ConnectionLimits(), config=config, server_state=state, app_state={})
-        listening = await asyncio.get_running_loop().create_server(protocol, sock=port)
-        try:
-            yield
-        finally:
-            listening.close()
+def dataset_names(database: Database) -> dict[str, str]:
+    """Return the name of each dataset, by its id."""
+    with database.read() as connection:
+        rows = connection.execute(sa.select(datasets.c.id, datasets.c.name)).all()
+    return {row.id: row.name for row in rows}

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli import late
 from app.cli.options import DEFAULT_URL, Home, OldestFirst, Url
 from app.cli.output import Output, described, note
 from app.cli.running import connect
@@ -125,11 +126,7 @@ def _output(token: NewToken) -> Output:
 def _create_in_home(
     home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
 ) -> NewToken:
-    from app.cli.state import settings_of_home
-    from app.identity import service
-    from app.identity.home import open_database
-
     request = TokenRequest(name=name, role=role, scopes=scopes, lifetime=lifetime)
-    settings = settings_of_home(home)
-    with closing(open_database(settings)) as database:
-        return service.create(database, request, settings.max_token_lifetime)
+    settings = late.state.settings_of_home(home)
+    with closing(late.home.open_database(settings)) as database:
+        return late.service.create(database, request, settings.max_token_lifetime)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from app.persistence.files import StartRefused
+from app.settings import Settings
 
 
 def lock_home(home: Path, alone: bool = False) -> IO[bytes]:
@@ -38,6 +39,11 @@ def lock_home(home: Path, alone: bool = False) -> IO[bytes]:
             f"another purse server runs on {home}. Stop it first, or choose another PURSE_HOME"
         ) from None
     return lock
+
+
+def check_free(settings: Settings, alone: bool = True) -> None:
+    """Raise `StartRefused` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
+    lock_home(settings.make_home(), alone).close()
 
 
 class Lives:

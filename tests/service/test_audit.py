@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from app.cli import state
+from app.cli import serving
 from app.datasets import values
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -98,13 +98,13 @@ def test_a_server_does_not_start_on_a_changed_ledger(world: World, make_service:
 def test_a_server_in_this_process_does_not_start_on_a_changed_ledger(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "ForkedCalculators", lambda *_: InlineCalculators())
-    monkeypatch.setattr(state, "ForkedEngine", lambda _: InlineEngine())
+    monkeypatch.setattr(serving, "ForkedCalculators", lambda *_: InlineCalculators())
+    monkeypatch.setattr(serving, "ForkedEngine", lambda _: InlineEngine())
     CHANGES["another head"](world)  # type: ignore[misc]
     identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
     world.database.close()
     app: Any = None
-    with pytest.raises(StartRefused, match="Restore home"), state.serving(world.settings, app, "fit"):
+    with pytest.raises(StartRefused, match="Restore home"), serving.serving(world.settings, app, "fit"):
         pytest.fail("it started")
 
 

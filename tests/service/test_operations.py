@@ -28,9 +28,9 @@ from app.operations.metrics import Metrics
 from app.operations.warming import WarmUp
 from app.persistence.schema import NEWEST
 from app.persistence.session import Database
-from app.services import check_free
 from app.settings import Settings
 from app.worker.engine import StartingEngine
+from app.worker.lives import check_free
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.engines import reader, writer

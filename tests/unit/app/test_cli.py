@@ -1,5 +1,6 @@
 """The command line against a real service: what it prints for people, for machines, and when it is refused."""
 
+import ast
 import gzip
 import io
 import itertools
@@ -21,8 +22,10 @@ import pytest
 import typer
 
 from app.calculation import calculators
-from app.cli import main, tokens
-from app.cli.commands import EVERY, fail, program
+from app.cli import late, main, tokens
+from app.cli.commands import EVERY, program
+from app.cli.failures import fail
+from app.cli.late import MODULES
 from app.cli.table import COMMANDS, SECTIONS, SUMMARIES, Command
 from purse import Client
 from purse.wire import tokens as wire_tokens
@@ -780,10 +783,21 @@ def test_a_server_starts_without_modules_that_it_rarely_needs() -> None:
     late |= {"solvers.compiled", "app.pages.routers", "jinja2"}  # pages: those that people look at import them
     code = (
         "import sys, app.cli; print(*{'numpy', 'pydantic', 'fastapi', 'typer'} & set(sys.modules))\n"
-        f"import app.cli.commands, app.main, app.cli.state; print(*{late} & set(sys.modules))"
+        f"import app.cli.commands, app.main, app.cli.serving; print(*{late} & set(sys.modules))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert result.stdout == "\n\n"
+
+
+@pytest.mark.slow
+def test_commands_load_the_modules_that_type_checkers_read() -> None:
+    nodes = ast.walk(ast.parse(Path(late.__file__).read_text()))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module in MODULES]
+    names = [f"{node.module}.{alias.name}" for node in imports for alias in node.names]
+    assert [getattr(late, name.rpartition(".")[2]).__name__ for name in names] == names
+    assert len(names) == sum(map(len, MODULES.values()))
+    with pytest.raises(AttributeError, match="nothing"):
+        assert late.nothing
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_each_method_is_reported_when_it_is_finished(
         reports.append(capsys.readouterr())
         return [Finding(1e-6, 1.0, 0.5, 1.5), Finding(1e-3, 1.0, 0.5, 0.75)]
 
-    monkeypatch.setattr("solvers.audit.audit", attack)
+    monkeypatch.setattr("solvers.audit.findings.audit", attack)
     code, out, _ = purse(capsys, "audit", "all", *options)
     assert code == 0
     assert all(report.out == "" for report in reports)
@@ -57,7 +57,7 @@ def test_a_broken_guarantee_is_reported_and_fails_the_command(
 ) -> None:
     findings = {"dp_gd": [Finding(1e-6, 1.0, 0.5, 1.5), Finding(1e-3, 0.75, 0.8125, 1.5)]}
     monkeypatch.setattr(
-        "solvers.audit.audit", lambda name, _runs, relation: findings[name] if relation == "zero_out" else []
+        "solvers.audit.findings.audit", lambda name, _runs, relation: findings[name] if relation == "zero_out" else []
     )
     code, out, err = purse(capsys, "audit", "dp_gd", "--neighbors", "zero_out", *options)
     assert code == 1

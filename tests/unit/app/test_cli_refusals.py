@@ -68,7 +68,7 @@ def test_a_fit_whose_service_does_not_answer_advises_no_address(
     def silent(*_: object) -> Iterator[tuple[str, str]]:
         yield "http://127.0.0.1:9", "token"
 
-    monkeypatch.setattr("app.cli.state.serving", silent)
+    monkeypatch.setattr("app.cli.serving.serving", silent)
     monkeypatch.setattr("app.worker.forked.begin", Mock())
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("age,income\n40,low\n")
