@@ -50,7 +50,7 @@ def readable(file: Path, dialect: Dialect = PLAIN, sheet: str | None = None) -> 
 def _rows(file: Path, sheet: str | None) -> Iterator[Sequence[object]]:
     """Yield the rows of the sheet."""
     with needing("reading a workbook", "excel"):
-        from python_calamine import CalamineError, CalamineWorkbook
+        from python_calamine import CalamineError, CalamineWorkbook  # late: an extra
 
     try:
         with CalamineWorkbook.from_path(file) as workbook:

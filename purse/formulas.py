@@ -26,7 +26,7 @@ def formula(text: str) -> dict[str, Any]:
         without `privy-purse[formula]`.
     """
     with needing("a formula"):
-        from formulaic.errors import FormulaicError
+        from formulaic.errors import FormulaicError  # late: an extra
         from formulaic.parser import DefaultFormulaParser
     try:
         parsed = DefaultFormulaParser().get_terms(text)

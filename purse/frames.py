@@ -95,14 +95,13 @@ def write(text: TextIO, rows: Iterable[Sequence[object]], dialect: Dialect, kind
 
 def written(row: Sequence[object], dialect: Dialect) -> list[str]:
     """Return each value as text in the dialect: dates in its format, numbers with its decimal mark."""
-    from purse.dates import formatted  # late, as the next: NumPy
-    from purse.values import as_text
+    from purse import dates, values  # late: NumPy
 
     def field(value: object) -> str:
         if isinstance(value, date):
-            return formatted(value, dialect.date_format)
+            return dates.formatted(value, dialect.date_format)
         is_number = not isinstance(value, str)
-        return as_text(value).replace(".", dialect.decimal) if is_number else as_text(value)
+        return values.as_text(value).replace(".", dialect.decimal) if is_number else values.as_text(value)
 
     return list(map(field, row))
 

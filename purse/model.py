@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
+from purse.extras import needing
 from purse.plots import bars
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire import models
@@ -147,7 +148,7 @@ class Model(Tabular, models.Model):
         ValueError
             as `purse.predict`, or with `interval` if the model has no regression table.
         """
-        import numpy as np  # late, with what needs it
+        import numpy as np  # late: only predictions need it
 
         from purse.prediction import design, of_margins, predict
 
@@ -169,8 +170,8 @@ class Model(Tabular, models.Model):
         NotInstalled
             without `privy-purse[sklearn]`.
         """
-        from purse.exports import to_sklearn
-
+        with needing("to_sklearn"):
+            from purse.exports import to_sklearn  # late: an extra
         return to_sklearn(self)
 
     def to_onnx(self) -> bytes:
@@ -184,8 +185,8 @@ class Model(Tabular, models.Model):
         NotInstalled
             without `privy-purse[onnx]`.
         """
-        from purse.exports import to_onnx
-
+        with needing("to_onnx"):
+            from purse.onnx_graphs import to_onnx  # late: an extra
         return to_onnx(self)
 
     def lay_out(self) -> list[Table]:

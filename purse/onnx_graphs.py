@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
 from purse.coding import default_code
 from purse.number_functions import Function, spline_knots
-from purse.prediction import number_target
+from purse.prediction import model_features, number_target, weights_of
 from purse.terms import Feature, Parts
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.models import Model
@@ -25,15 +26,11 @@ class Graph:
 
     def constant(self, value: Any) -> str:
         """Add a constant."""
-        from onnx import numpy_helper
-
         self.constants.append(numpy_helper.from_array(np.asarray(value), f"constant_{len(self.constants)}"))
         return str(self.constants[-1].name)
 
     def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Add an operation."""
-        from onnx import helper
-
         name = output or f"value_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
         return name
@@ -121,8 +118,6 @@ class Graph:
         return self.node("Sub", self.constant(1.0), self._ramp(x, start, end))
 
     def _as_number(self, condition: str) -> str:
-        from onnx import TensorProto
-
         return self.node("Cast", condition, to=TensorProto.DOUBLE)
 
     def _declared_number(self, column: NumberColumn) -> str:
@@ -155,8 +150,6 @@ class Graph:
 
     def link(self, model: Model, margin: str) -> str:
         """Add the link, from the margin to the output `prediction`."""
-        from onnx import TensorProto
-
         flat, output = self.constant(np.array([-1])), "prediction"
         match model.link:
             case "softmax":
@@ -176,3 +169,30 @@ class Graph:
                 is_positive = self.node("Greater", margin, self.constant(0.0))
                 index = self.node("Reshape", self.node("Cast", is_positive, to=TensorProto.INT64), flat)
                 return self.node("Gather", self.constant(np.array(model.classes, dtype=object)), index, output=output)
+
+
+def to_onnx(model: Model) -> bytes:
+    """Return the model as an ONNX graph in double precision, with one input for each column."""
+    if not model.features:
+        raise ValueError("The model has no feature columns, and an ONNX graph needs at least one input. Use `predict`.")
+    weights, intercepts = weights_of(model)
+    graph = Graph()
+    start, parts = 0, [graph.constant(intercepts[None, :])]
+    for feature in model_features(model):
+        size = feature.column.code_count
+        parts.append(graph.product(feature, weights[:, start : start + size]))
+        start += size
+    graph.link(model, graph.node("Sum", *parts))
+    types = {NumberColumn: TensorProto.DOUBLE, CategoryColumn: TensorProto.STRING}
+    output_type = TensorProto.STRING if model.link == "sign" else TensorProto.DOUBLE
+    shape = [None, len(weights)] if model.link == "softmax" else [None]
+    assembled = helper.make_graph(
+        graph.nodes,
+        "privy_purse",
+        [helper.make_tensor_value_info(c.name, types[type(c)], [None, 1]) for c in model.row_columns],
+        [helper.make_tensor_value_info("prediction", output_type, shape)],
+        graph.constants,
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    document = helper.make_model(assembled, opset_imports=opsets, ir_version=8, producer_name="privy-purse")
+    return bytes(document.SerializeToString())

@@ -17,7 +17,7 @@ def axes_of(axes: Any | None) -> Any:
         without the extra `plot`.
     """
     with needing("plot"):
-        import matplotlib.pyplot as plt
+        import matplotlib.pyplot as plt  # late: an extra
     return plt.subplots()[1] if axes is None else axes
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from accounting.records.chain import Entry, Head
+from accounting.records.documents import canonical
 from purse.errors import ClientError
 from purse.extras import needing
 from purse.wire.evaluations import ReleasedEvaluation
@@ -18,7 +20,6 @@ from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
 from purse.wire.statistics import ReleasedStatistic
 
 if TYPE_CHECKING:
-    from accounting.records.chain import Entry, Head
     from accounting.records.receipt import Verification
 
 Released = Model | DatasetProfile | ReleasedStatistic | ReleasedEvaluation
@@ -55,18 +56,16 @@ class Receipt:
         return self.document.receipt
 
     @property
-    def head(self) -> "Head":
+    def head(self) -> Head:
         """The head of the dataset's ledger at this release. A later ledger that lacks it was cut or rewritten."""
-        from accounting.records.chain import Head
-
         return Head(self.facts["sequence"], self.facts["hash"])
 
     def verify(
         self,
         keys: KeySet | None = None,
         model: Released | AsWritten | None = None,
-        ledger: "Sequence[Entry | LedgerEntry] | None" = None,
-        heads: "Collection[Head]" = (),
+        ledger: Sequence[Entry | LedgerEntry] | None = None,
+        heads: Collection[Head] = (),
     ) -> "Verification":
         """Check the signature and recompute epsilon, without a server.
 
@@ -107,7 +106,7 @@ class Receipt:
         NotVerified
             if a check fails.
         """
-        from accounting.records.signing import check_json  # late: what signatures need
+        from accounting.records.signing import check_json  # late: the signature library
         from accounting.records.statement import check
 
         try:
@@ -150,7 +149,7 @@ def load(receipt: str | Path, keys: str | Path) -> Receipt:
 
 def read_document(file: Path) -> ReceiptDocument:
     """Return the signed receipt in a file, unchecked. Raise `NotVerified` if the file does not hold one."""
-    from accounting.records.receipt import read  # late: what signatures need
+    from accounting.records.statement import read  # late: the checks of a receipt
 
     try:
         return ReceiptDocument.model_validate(read(file.read_bytes()))
@@ -167,24 +166,19 @@ def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
 
 
 def _verification(
-    document: Any, trusted: Any, ledger: "Sequence[Entry | LedgerEntry] | None", heads: "Collection[Head]"
+    document: Any, trusted: Any, ledger: Sequence[Entry | LedgerEntry] | None, heads: Collection[Head]
 ) -> "Verification":
-    from accounting.records.chain import Entry
-    from accounting.records.receipt import verify
+    from accounting.records import offline, receipt  # late: the extra `solvers`
 
     if ledger is None:
         if heads:
             raise NotVerified("heads can only be checked against a ledger. Pass ledger too")
-        return verify(document, trusted)
-    from accounting.records.offline import verify_receipt  # late: it replays, and so loads what filters need
-
+        return receipt.verify(document, trusted)
     entries = [entry if isinstance(entry, Entry) else Entry.from_json(entry.model_dump()) for entry in ledger]
-    return verify_receipt(document, trusted, entries, heads)
+    return offline.verify_receipt(document, trusted, entries, heads)
 
 
 def _digest(model: Released | AsWritten) -> str:
-    from accounting.records.documents import canonical  # late: what signatures need
-
     document = model.model_dump(mode="json") if isinstance(model, BaseModel) else dict(model)
     try:
         return hashlib.sha256(canonical(document)).hexdigest()

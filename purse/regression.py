@@ -328,13 +328,16 @@ def _numbers(row: TableRow) -> tuple[float, float, float]:
 
 def _quantile(level: float, degrees: float) -> float:
     """Return a quantile of the t distribution."""
-    with needing("this confidence"):
-        from scipy import stats
-    return float(stats.t.ppf(level, degrees))
+    return float(_student_t("this confidence").ppf(level, degrees))
 
 
 def _p_value(ratio: float, degrees: float) -> float:
     """Return the two-sided p-value of an estimate over its standard error."""
-    with needing("a p-value"):
-        from scipy import stats
-    return 2 * float(stats.t.sf(abs(ratio), degrees))
+    return 2 * float(_student_t("a p-value").sf(abs(ratio), degrees))
+
+
+def _student_t(feature: str) -> Any:
+    """Return the t distribution, which the feature needs."""
+    with needing(feature):
+        from scipy import stats  # late: an extra
+    return stats.t

@@ -144,7 +144,7 @@ class Twin(bytes):
             if pandas is not installed.
         """
         with needing("to_frame"):
-            from pandas import read_csv  # type: ignore[import-untyped]
+            from pandas import read_csv  # type: ignore[import-untyped]  # late: pandas is optional
         quoting = {"quotechar": dialect.quote} if dialect.quote else {"quoting": 3}
         return read_csv(
             io.BytesIO(self),

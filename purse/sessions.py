@@ -49,7 +49,7 @@ def session(
         with the code `budget_exhausted` if the plan does not fit the budget.
     """
     with needing("purse.session", "solvers"):
-        from accounting.noise import Noise
+        from accounting.noise import Noise  # late: an extra
     connect = partial(Client, url, token)
     client = connect()
     try:
@@ -127,7 +127,7 @@ class LocalSession:
         ProblemError
             session_exhausted or session_ended; then no noise is drawn.
         """
-        from accounting.mechanisms import Gaussian
+        from accounting.mechanisms import Gaussian  # late: an extra
 
         answer: NDArray[np.float64] = np.asarray(value, dtype=np.float64)
         planned = self.handle.plan[event].event

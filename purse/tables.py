@@ -144,7 +144,7 @@ class Table:
         each of its numbers.
         """
         with needing("to_frame"):
-            from pandas import DataFrame  # type: ignore[import-untyped]
+            from pandas import DataFrame  # type: ignore[import-untyped]  # late: pandas is optional
         table = self.lines
         columns: list[tuple[str, list[object]]] = []
         for index, heading in enumerate(table.headings):

@@ -26,7 +26,7 @@ _MOST_CELLS = 1 << 24
 def _pld_pmf() -> Any:
     if version("dp-accounting") != PINNED:
         raise Unsupported(f"another version of dp-accounting is installed. Install dp-accounting=={PINNED}")
-    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import pld_pmf  # late: `warm_up` states when it is loaded
 
     return pld_pmf
 

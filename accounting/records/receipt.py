@@ -3,26 +3,25 @@
     document = {"receipt": {...}, "signature": compact JWS over RFC8785(receipt)}
 
 `build` makes a receipt, and `verify` checks a signed one against keys that the verifier already trusts. `recompute`
-derives epsilon from the queries again. Importing this module loads no numerical library; recomputing does.
-`accounting.records.session_receipt` builds those of sessions.
+derives epsilon from the queries again. `accounting.records.session_receipt` builds those of sessions.
 """
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accounting.errors import CodecError, ReceiptInvalid
+from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Unit
 from accounting.records.chain import Entry
-from accounting.records.documents import canonical, fields, parse
+from accounting.records.codec import plan_to_json
+from accounting.records.documents import canonical, fields
 from accounting.records.recomputation import Recomputation as Recomputation
 from accounting.records.recomputation import plan_of as plan_of
 from accounting.records.recomputation import recompute as recompute
 from accounting.records.signing import MOST_PAYLOAD_BYTES, Jwks, check_json
 from accounting.records.statement import Receipt as Receipt
 from accounting.records.statement import check, is_session
-
-if TYPE_CHECKING:
-    from accounting.plan import Plan, ReleasePlan
+from accounting.records.statement import read as read
 
 # Reserved for all but method, queries and event: eight texts of 256 characters, digests and numbers.
 _OTHER_FIELDS_BYTES = 12_000
@@ -83,8 +82,8 @@ class ReleaseFacts(Facts):
 
     job: str
     method: dict[str, Any]
-    release_plan: "ReleasePlan"
-    transcript: "Plan"
+    release_plan: ReleasePlan
+    transcript: Plan
     model_sha256: str
     issued_at: str
     profile: dict[str, str] | None = None
@@ -148,7 +147,7 @@ def build(release: ReleaseFacts) -> Receipt:
     return check(receipt | {name: value for name, value in optional.items() if value is not None})
 
 
-def is_signable(method: dict[str, Any], plan: "Plan") -> bool:
+def is_signable(method: dict[str, Any], plan: Plan) -> bool:
     """Return whether the receipt of this method and plan, or of a part of the plan, is short enough to be signed.
 
     Call this before a charge, since a receipt that is too long can never be released.
@@ -157,26 +156,10 @@ def is_signable(method: dict[str, Any], plan: "Plan") -> bool:
     return len(canonical(longest)) + _OTHER_FIELDS_BYTES <= MOST_PAYLOAD_BYTES
 
 
-def _queries(plan: "Plan") -> list[dict[str, Any]]:
+def _queries(plan: Plan) -> list[dict[str, Any]]:
     """Return the queries of a plan as JSON."""
-    from accounting.records.codec import plan_to_json  # late: NumPy
-
     queries: list[dict[str, Any]] = plan_to_json(plan)["queries"]
     return queries
-
-
-def read(raw: bytes | str) -> dict[str, Any]:
-    """Return the document in a file.
-
-    Raises
-    ------
-    ReceiptInvalid
-        if it is not a JSON object with a receipt and its signature, repeats a key or holds NaN or an infinity.
-    """
-    try:
-        return fields(parse(raw), ("receipt", "signature"), "the document")
-    except CodecError as error:
-        raise ReceiptInvalid(str(error)) from error
 
 
 def is_signed(document: Any, trusted: Jwks) -> bool:

@@ -1,17 +1,19 @@
-"""Recomputation of a receipt's epsilon from its queries alone. Importing this loads no numerical library."""
+"""Recomputation of a receipt's epsilon from its queries alone."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from accounting.accountants import ACCOUNTANTS, Accountant, PldAccountant
+from accounting.accountants.tight import VERIFIED_ERROR_SHARE
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
+from accounting.mechanisms import Selection
+from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Unit, sensitivity_factor
+from accounting.records import sessions
+from accounting.records.codec import plan_from_json
+from accounting.records.sessions import SessionPlan, plan_epsilon
 from accounting.records.statement import Receipt, check, is_session
-
-if TYPE_CHECKING:
-    from accounting.accountants import Accountant
-    from accounting.plan import Plan
-    from accounting.records.sessions import SessionPlan
 
 # Relative: another processor's elementary functions change epsilon, and the numbers of an event tree, by less.
 _PORTABLE_ERROR = 1e-9
@@ -64,16 +66,14 @@ def recompute(receipt: Receipt) -> Recomputation:
     return best
 
 
-def session_plan_of(receipt: Receipt) -> "SessionPlan":
+def session_plan_of(receipt: Receipt) -> SessionPlan:
     """Return the plan that a session's receipt states; `ReceiptInvalid` if it is not one or does not fit the records.
 
     The plan has all uses, whether they were recorded or not.
     """
-    from accounting.records.sessions import plan_from_json
-
     planned = [{name: uses[name] for name in ("event", "count")} for uses in receipt["plan"]]
     try:
-        plan = plan_from_json(planned, receipt["neighbors"])
+        plan = sessions.plan_from_json(planned, receipt["neighbors"])
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
     if plan.misfit(*records_of(receipt)) is not None:
@@ -94,14 +94,12 @@ def _recompute_session_receipt(receipt: Receipt) -> Recomputation:
 
 
 def recompute_session(
-    plan: "SessionPlan", stated: float, delta: float, *, sums_only: bool = False
+    plan: SessionPlan, stated: float, delta: float, *, sums_only: bool = False
 ) -> Recomputation | None:
     """Return an epsilon that a session's plan costs alone at delta: the first bound within `stated`, or the smallest.
 
     None if no accountant covers the plan at this delta. With `sums_only`, the bound is that of `plan_epsilon`.
     """
-    from accounting.records.sessions import plan_epsilon
-
     try:
         sums = plan_epsilon(plan, delta)
     except AccountingError:
@@ -111,13 +109,8 @@ def recompute_session(
     return best if queries is None else recompute_plan(queries, stated, delta, best)
 
 
-def recompute_plan(
-    plan: "Plan", stated: float, delta: float, best: Recomputation | None = None
-) -> Recomputation | None:
+def recompute_plan(plan: Plan, stated: float, delta: float, best: Recomputation | None = None) -> Recomputation | None:
     """Return the first bound of the accountants within the stated epsilon, or the smallest; None if there is none."""
-    from accounting.accountants import ACCOUNTANTS, PldAccountant
-    from accounting.accountants.tight import VERIFIED_ERROR_SHARE
-
     verifying = (
         replace(a, error_share=VERIFIED_ERROR_SHARE, earlier=earlier)
         for a in ACCOUNTANTS
@@ -133,10 +126,8 @@ def recompute_plan(
     return best
 
 
-def plan_of(receipt: Receipt) -> "Plan":
+def plan_of(receipt: Receipt) -> Plan:
     """Return the plan of a receipt's queries under its relation. Raise `ReceiptInvalid` if they are not a plan."""
-    from accounting.records.codec import plan_from_json
-
     try:
         own = {"neighbors": receipt["neighbors"]} if receipt["neighbors"] != REPLACE_ONE else {}
         return plan_from_json({"queries": receipt["queries"]} | own)
@@ -144,7 +135,7 @@ def plan_of(receipt: Receipt) -> "Plan":
         raise ReceiptInvalid(str(error)) from error
 
 
-def _check_records(receipt: Receipt, plan: "Plan") -> None:
+def _check_records(receipt: Receipt, plan: Plan) -> None:
     """Raise `ReceiptInvalid` unless every mechanism fits the records that the receipt states."""
     n, unit = records_of(receipt)
     misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
@@ -161,15 +152,12 @@ def records_of(stated: dict[str, Any]) -> tuple[int, Unit]:
     return stated[f"{unit.name}s"], unit
 
 
-def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
+def _runs(method: dict[str, Any], plan: Plan) -> list[Plan]:
     """Return the runs that a selection chose from; empty if there is no selection.
 
     `ReceiptInvalid` unless they are all runs of the method, and each is (sum mu^2)-GDP within what the selection allows
     for one run. The selection's cost holds for such runs only.
     """
-    from accounting.mechanisms import Selection
-    from accounting.records.codec import plan_from_json
-
     selections = [query for query in plan.queries if isinstance(query.mechanism, Selection)]
     if not selections and "trials" not in method:
         return []
@@ -201,7 +189,7 @@ def _is_same(value: Any, derived: Any) -> bool:
     return type(value) is type(derived) and bool(value == derived)
 
 
-def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:
+def _certified(accountant: Accountant, plan: Plan, delta: float) -> float | None:
     """Return the certified epsilon, or None if the accountant does not cover the plan."""
     try:
         epsilon = accountant.epsilon(plan, delta)

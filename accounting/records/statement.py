@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Relation, Unit
 from accounting.records.chain import MOST_ENTRIES
-from accounting.records.documents import Sha256, Text, canonical, text, typed
+from accounting.records.documents import Sha256, Text, canonical, fields, parse, text, typed
 
 Receipt = dict[str, Any]
 _Asserted = Literal["asserted by the analyst's program, not observed by this service"]
@@ -174,3 +174,17 @@ def check(receipt: Any) -> Receipt:
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
     return dict(receipt)
+
+
+def read(raw: bytes | str) -> dict[str, Any]:
+    """Return the document in a file.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if it is not a JSON object with a receipt and its signature, repeats a key or holds NaN or an infinity.
+    """
+    try:
+        return fields(parse(raw), ("receipt", "signature"), "the document")
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
+import httpx
 from joserfc.errors import JoseError
 from joserfc.jwk import Key, RSAKey, import_key
 
@@ -40,8 +41,6 @@ class Provider:
     """
 
     def __init__(self, issuer: str, clock: Clock, stale: float) -> None:
-        import httpx  # late: a server without sign-on starts faster without it
-
         self._issuer, self._clock, self._stale = issuer, clock, stale
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # one person's cookies must not serve another
         self._client = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, follow_redirects=False, cookies=no_cookies)

@@ -9,7 +9,7 @@ from app.persistence.files import StartRefused
 from app.persistence.tables import metadata
 
 if TYPE_CHECKING:
-    from alembic.config import Config
+    from alembic.config import Config  # late: few starts migrate
 
 OLDEST = "0200"  # the first revision that was released, with version 0.2.0
 NEWEST = "0202"
@@ -62,14 +62,14 @@ def upgrade(connection: sa.Connection) -> None:
     if _revision(connection) is None:
         _create_tables(connection)
         return
-    from alembic import command
+    from alembic import command  # late: few starts migrate
 
     command.upgrade(config(connection), "head")
 
 
 def config(connection: sa.Connection) -> "Config":
     """Return the Alembic configuration for this connection."""
-    from alembic.config import Config
+    from alembic.config import Config  # late: few starts migrate
 
     configuration = Config()
     configuration.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from app.sources.batch import MOST_TEXT_BYTES, Batch, Named, locate
 from app.sources.dates import is_date
@@ -19,9 +20,6 @@ from app.sources.encoding import is_text, text_lengths
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.footer import check_footer
 from app.sources.pages import ParquetPage, Window, pages
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 64 * 2**20
@@ -54,8 +52,6 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
     TooLarge
         if the footer announces more than `most_rows` rows, or a row group unfolds to too much.
     """
-    import pyarrow.parquet as pq  # late: CSV files do not need it
-
     with _damage(), pa.OSFile(str(path)) as file:
         _check_footer(path)
         size = max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(columns)))
@@ -78,8 +74,6 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
 
 def names(path: Path) -> list[str]:
     """Return the names of all columns. Raise `Unreadable` if the file is damaged. Its footer may have any size."""
-    import pyarrow.parquet as pq  # late, as in `batches`
-
     with _damage():
         return [str(name) for name in pq.read_schema(path).names]
 
@@ -113,7 +107,7 @@ def _check_footer(path: Path) -> None:
     check_footer(footer)
 
 
-def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
+def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
     """Return the names in the file of the declared columns, and the names of those that are text."""
     schema = file.schema_arrow
     names = [schema.names[position] for position in locate(schema.names, columns)]
@@ -180,7 +174,7 @@ class _RowGroup:
 
 def _check_row_groups(
     data: Any,
-    metadata: "pq.FileMetaData",
+    metadata: pq.FileMetaData,
     names: Sequence[str],
     columns: Sequence[Named],
     texts: Sequence[str],
@@ -203,7 +197,7 @@ def _check_row_groups(
     runs: list[list[int]] = []
     pages_read = text_bytes = 0
 
-    def checked(chunk: "pq.ColumnChunkMetaData", index: int) -> Iterator[ParquetPage]:
+    def checked(chunk: pq.ColumnChunkMetaData, index: int) -> Iterator[ParquetPage]:
         nonlocal pages_read
         for page in pages(data, first_page(chunk), chunk.total_compressed_size):
             pages_read += 1
@@ -246,7 +240,7 @@ def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
     raise Unreadable(f"{where} has a text longer than {MOST_TEXT_BYTES:,} bytes. Shorten it, or leave the column out.")
 
 
-def first_page(chunk: "pq.ColumnChunkMetaData") -> int:
+def first_page(chunk: pq.ColumnChunkMetaData) -> int:
     """Return the position of a chunk's first page, as Arrow computes it."""
     first: int = chunk.data_page_offset
     words: int | None = chunk.dictionary_page_offset

@@ -193,6 +193,7 @@ class Storage:
 
         self._files, self._path = fs.FileSystem.from_uri(url)
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
+        self._absent = fs.FileType.NotFound
 
     def put(self, file: Path, name: str) -> bytes:
         """Copy a file to the storage, durably; return its SHA-256."""
@@ -231,10 +232,8 @@ class Storage:
 
     def clear(self) -> None:
         """Delete everything in the place."""
-        from pyarrow import fs
-
         with reached():
-            if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+            if self._files.get_file_info(self._path).type != self._absent:
                 self._files.delete_dir(self._path)
 
 

@@ -13,6 +13,8 @@ from functools import cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
+import httpx
+
 TIMEOUT_SECONDS = 10.0  # for the lookup, the connection, the message and the first line of the answer together
 _GLOBAL = IPv6Network("2000::/3")  # all addresses of version 6 that are assigned
 
@@ -86,8 +88,6 @@ async def resolved(url: str, allowed_hosts: Collection[str]) -> Destination:
 @cache
 def _trusted() -> ssl.SSLContext:
     """Return the certificates of the public authorities; they are read once, which blocks the event loop."""
-    import httpx  # late: a server is ready without it
-
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -99,8 +99,6 @@ async def post(url: str, allowed_hosts: Collection[str], body: bytes, headers: M
     AddressRefused, OSError, httpx.HTTPError
         if the message could not be sent, or no answer arrived in time.
     """
-    import httpx  # late: a server is ready without it
-
     async with asyncio.timeout(TIMEOUT_SECONDS):
         destination = await resolved(url, allowed_hosts)
         own = {"Host": destination.parts.netloc, "Accept-Encoding": "identity", "User-Agent": "privy-purse"}

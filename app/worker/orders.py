@@ -17,14 +17,14 @@ from app.worker.engine import Folders
 
 def attempt(payload: str, key: str) -> str:
     """See `task.attempt`."""
-    from app.worker import task
+    from app.worker import task  # late: solvers
 
     return task.attempt(payload, key)
 
 
 def stop(key: str) -> None:
     """See `task.stop`."""
-    from app.worker import task
+    from app.worker import task  # late: solvers
 
     task.stop(key)
 
@@ -47,7 +47,7 @@ class Prepare(WorkerPlugin):
         """Remove settings, silence logs, and leave interrupts to the parent process, which handles them."""
         for name in [n for n in os.environ if n.startswith("PURSE_")]:
             del os.environ[name]
-        from app.worker import task
+        from app.worker import task  # late: solvers
 
         task.prepare(self._folders)
         if threading.current_thread() is not threading.main_thread():
@@ -60,7 +60,7 @@ class Prepare(WorkerPlugin):
 
     def _leave(self, worker: Worker) -> None:
         if worker.status == Status.running:
-            from app.worker import task
+            from app.worker import task  # late: solvers
 
             self._leaving = asyncio.ensure_future(task.leave(worker, self._patience))
 

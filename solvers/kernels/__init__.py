@@ -67,7 +67,7 @@ def _compiled(name: str) -> Any:
 
 def _modules() -> Iterator[Any]:
     """Yield the modules, each loaded when it is reached: first those that others build on, last those used least."""
-    from solvers.kernels import build, exponential, records, slopes
+    from solvers.kernels import build, exponential, records, slopes  # late: numba compiles them as they are loaded
 
     yield from (build, exponential, slopes, records)
     from solvers.kernels import limited, sums

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import growth, late, size
+from tests.support import growth, size
 
 ROOT = Path(__file__).parents[2]
 # Classes that are forms of one thing, such as a record and its JSON, or the same adapter of several libraries.
@@ -55,7 +55,7 @@ def product() -> list[size.Module]:
     return size.modules(*size.PRODUCT)
 
 
-def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit(product: list[size.Module]) -> None:
+def test_no_file_parameter_list_name_or_import_of_the_product_breaks_its_limit(product: list[size.Module]) -> None:
     assert len(product) > 500
     assert [place for places in size.excesses(product).values() for place in places] == []
 
@@ -74,31 +74,17 @@ def test_every_feature_in_the_table_of_code_lines_has_code(product: list[size.Mo
     assert {growth.feature(module.name) for module in product} == {*growth.FEATURES, growth.REMAINDER}
 
 
-def test_every_import_inside_a_function_has_a_reason(product: list[size.Module]) -> None:
-    assert [place for place in late.without_reason(product) if not place.startswith("solvers/")] == []
-
-
-def test_an_import_inside_a_function_without_a_reason_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(size, "ROOT", tmp_path)
-    folder = tmp_path / "app"
-    folder.mkdir()
-    (folder / "engine.py").write_text("import dask\n")
-    (folder / "sample.py").write_text(
-        "import json\n"
-        "def needless():\n    import csv\n"
-        "def library():\n    from app import engine\n"
-        "def stated():\n    import csv  # late: the file is read once\n"
-    )
-    assert late.without_reason(size.modules("app")) == ["app/sample.py:3 needless"]
-
-
-def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: Path, monkeypatch: Any) -> None:
+def test_files_parameter_lists_names_and_imports_beyond_the_limits_are_listed(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(size, "ROOT", tmp_path)
     file = tmp_path / "app" / "sample.py"
     file.parent.mkdir()
     file.write_text("def f(a, b, c, d, e, f, g, h):\n    found = a\n" + "\n" * 350)
     wide = "def f(self, a, b, c, d, e, f, other):\n    return [found for found in a]\n"
     file.with_name("within.py").write_text(wide + "x, y = f(), -f()\nx, y = f(), x\nplace_of = in_place\n")
+    late = (
+        "def library():\n    import dask  # late: few jobs need it\n    import csv\ndef needless():\n    import csv\n"
+    )
+    file.with_name("late.py").write_text(late)
     excesses = size.excesses(size.modules("app"))
     assert list(excesses.values()) == [
         ["app/sample.py has 352 lines"],
@@ -108,6 +94,7 @@ def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: 
         [],
         ["app/within.py:5 place_of"],
         ["app/within.py:3 (x, y)"],
+        ["app/late.py:5 needless"],
     ]
 
 

@@ -121,7 +121,7 @@ class Certain:
 @every
 def test_plans_are_valid_for_every_number_of_records(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """Honest receipts for few records are not refused for batches or parts smaller than one record."""
-    monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (Certain(),))
+    monkeypatch.setattr("accounting.records.recomputation.ACCOUNTANTS", (Certain(),))
     asked_for: Any = method
     small = [replace(asked_for, batch=1)] if hasattr(method, "batch") else []
     count = 0

@@ -129,6 +129,15 @@ class Module:
                 if token.type == tokenize.NAME and parts & {word, f"{word}s"} and not owners.fullmatch(self.name):
                     yield f"{self.name}:{token.start[0]} {token.string}"
 
+    def late_imports(self) -> Iterator[str]:
+        """Yield the functions that import a module without a comment `# late: <reason>` beside the first import."""
+        lines = self.text.splitlines()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                imports = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)]
+                if imports and "  # late: " not in lines[min(imports) - 1]:
+                    yield f"{self.name}:{min(imports)} {node.name}"
+
     def imported(self) -> Iterator[tuple[str, str]]:
         """Yield the module and the name of each import, inside functions too, except those for types alone."""
         for_types = {
@@ -197,6 +206,7 @@ def excesses(product: list[Module]) -> dict[str, list[str]]:
         "modules in a circle of imports": import_circle(product),
         "names with a word in another meaning": [place for module in product for place in module.other_meanings()],
         "assignments of several calls in one line": [place for module in product for place in module.parallel_calls()],
+        "imports inside functions without a reason": [place for module in product for place in module.late_imports()],
     }
 
 

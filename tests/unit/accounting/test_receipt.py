@@ -331,9 +331,9 @@ class Certain(Overflowing):
 
 @pytest.mark.parametrize("broken", [Overflowing(), Undecided()])
 def test_an_accountant_that_gives_up_is_no_verdict(monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
-    monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (broken, *ACCOUNTANTS))
+    monkeypatch.setattr("accounting.records.recomputation.ACCOUNTANTS", (broken, *ACCOUNTANTS))
     assert receipt.verify(GOOD, KEYS).accountant == "exact_gaussian"
-    monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (broken,))
+    monkeypatch.setattr("accounting.records.recomputation.ACCOUNTANTS", (broken,))
     with pytest.raises(ReceiptInvalid, match="no accountant covers"):
         receipt.verify(GOOD, KEYS)
 
@@ -432,7 +432,7 @@ def test_the_queries_of_a_receipt_are_of_its_number_of_records(
     monkeypatch: pytest.MonkeyPatch, unit: Unit, mechanism: Mechanism, wrong_count: int
 ) -> None:
     """Another number of records, or a rate below one record, would overstate privacy. A selection's runs count too."""
-    monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (Certain(),))
+    monkeypatch.setattr("accounting.records.recomputation.ACCOUNTANTS", (Certain(),))
     choice, run = _planned(Selection(2), 1e-2), _planned(mechanism)
     chosen = {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
     for records, holds in ((20_000, True), (wrong_count, False)):
@@ -564,8 +564,8 @@ def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content
 
 @pytest.mark.slow
 def test_checking_a_signature_a_chain_or_a_head_needs_no_numerical_library() -> None:
-    """The client imports these modules; NumPy and SciPy load only to recompute."""
-    modules = ", ".join(f"accounting.records.{name}" for name in ("receipt", "chain", "heads"))
+    """The client imports these modules without the extra `solvers`."""
+    modules = ", ".join(f"accounting.records.{name}" for name in ("statement", "signing", "heads"))
     code = f"import sys, {modules}; print(sorted({{'numpy', 'scipy', 'dp_accounting'}} & set(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-c", code],

@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE
 CLIENT = {
     *("annotated_types", "anyio", "certifi", "click", "h11", "httpcore", "httpx", "idna", "pydantic", "pydantic_core"),
     *("pygments", "rich", "sniffio", "typing_extensions", "typing_inspection", "accounting", "purse", "markdown_it"),
-    *("mdurl", "socksio", "brotli", "brotlicffi", "zstandard", "h2", "backports"),
+    *("rfc8785", "mdurl", "socksio", "brotli", "brotlicffi", "zstandard", "h2", "backports"),
 }
 HELP = {"annotated_doc", "app", "shellingham", "typer", "rich"}
 
