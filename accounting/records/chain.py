@@ -4,13 +4,35 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from accounting.errors import CodecError, LedgerInvalid
 from accounting.records.documents import canonical, fields, integer, parse, text
 
 GENESIS = "0" * 64
 MOST_ENTRIES = 2**53 - 1
+EntryKind = Literal[
+    "opened",
+    "joined",
+    "promised",
+    "frozen",
+    "unfrozen",
+    "renamed",
+    "session_rule",
+    "deleted",
+    "withdrawn",
+    "external",
+    "rolled_back",
+    "charged",
+    "started",
+    "refunded",
+    "released",
+    "failed",
+    "cancelled",
+    "reserved",
+    "settled",
+]
+"""The kinds of the entries of a ledger; `accounting.records.entries` states their bodies."""
 _FIELDS = ("sequence", "kind", "body", "previous_hash", "hash")
 _HEAD = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 

@@ -1,36 +1,15 @@
 """Ledger events to and from the kind and body of an entry. The types of an event's fields define its body."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import Field, TypeAdapter
 
 from accounting.errors import LedgerInvalid
 from accounting.records import events
-from accounting.records.chain import Entry
+from accounting.records.chain import Entry, EntryKind
 from accounting.records.documents import typed
 
-EntryKind = Literal[
-    "opened",
-    "joined",
-    "promised",
-    "frozen",
-    "unfrozen",
-    "renamed",
-    "session_rule",
-    "deleted",
-    "withdrawn",
-    "external",
-    "rolled_back",
-    "charged",
-    "started",
-    "refunded",
-    "released",
-    "failed",
-    "cancelled",
-    "reserved",
-    "settled",
-]
 # The class of the events of each kind, and the values of the fields that the kind states instead of the body.
 _KINDS: dict[EntryKind, tuple[type[events.LedgerEvent], dict[str, bool]]] = {
     "opened": (events.Opened, {}),

@@ -17,9 +17,9 @@ from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerI
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records import events
-from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
+from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, EntryKind, link
 from accounting.records.documents import Sha256, text, typed
-from accounting.records.entries import EntryKind, event_of, record
+from accounting.records.entries import event_of, record
 from accounting.records.filters import CostField, FilterField
 
 

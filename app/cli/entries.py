@@ -9,8 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from accounting.records.chain import Entry
-from accounting.records.entries import EntryKind
+from accounting.records.chain import Entry, EntryKind
 from app.cli import late
 from purse import text
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 
-from accounting.records.entries import EntryKind
+from accounting.records.chain import EntryKind
 from app.datasets import folders, imports, service, spool
 from app.datasets.budgets import BudgetAnswers
 from app.datasets.names import DatasetId

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from accounting.errors import ReceiptInvalid
-from accounting.records.chain import Entry
-from accounting.records.entries import EntryKind
+from accounting.records.chain import Entry, EntryKind
 from accounting.records.ledger import LedgerState
 from accounting.records.receipt import Receipt, Recomputation, is_signed, verify
 from app.calculation.pool import Pool, accepted

@@ -36,10 +36,9 @@ from accounting.mechanisms import (
 )
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.records import receipt
-from accounting.records.chain import Entry, from_lines, to_lines
+from accounting.records.chain import Entry, EntryKind, from_lines, to_lines
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical_text
-from accounting.records.entries import EntryKind
 from accounting.records.offline import verify_ledger, verify_receipt
 from accounting.records.signing import sign_json
 from app.pages.static_files import FOLDER

@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 from accounting import Privacy, Unit
 from accounting.filter import Cost, Filter
-from accounting.records.chain import Entry, Head
-from accounting.records.entries import EntryKind
+from accounting.records.chain import Entry, EntryKind, Head
 from accounting.records.events import (
     Cancelled,
     Charged,

@@ -55,6 +55,12 @@ def test_the_list_of_commands_loads_no_command() -> None:
 
 
 @pytest.mark.slow
+def test_the_help_of_every_command_needs_only_the_client() -> None:
+    result = python(f"{WITHOUT}\nfrom app.cli.commands import EVERY, program\nprogram(EVERY)")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
