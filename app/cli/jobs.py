@@ -1,5 +1,6 @@
 """purse quote, submit, tune, jobs, model."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -155,7 +156,7 @@ def list_jobs(
         until=until,
         order="asc" if oldest_first else "desc",
     )
-    names = {each.id: each.name for each in client.datasets.list(columns=False)} if jobs else {}
+    names = _dataset_names(client) if jobs else {}
     rows = [
         (
             each.id,
@@ -178,7 +179,19 @@ def show(client: Client, job: Job) -> Output:
     Example:
       purse jobs show job_abc
     """
-    return job_output(client.jobs.get(job).job)
+    described = client.jobs.get(job).job
+    origin = [
+        ("title", described.quote.title or described.kind),
+        ("dataset", _dataset_names(client).get(described.dataset, described.dataset)),
+        ("analyst", described.analyst),
+        ("submitted", described.created_at),
+    ]
+    return job_output(described, origin)
+
+
+def _dataset_names(client: Client) -> dict[str, str]:
+    """Return the names of the datasets that the caller may see, by their ids."""
+    return {each.id: each.name for each in client.datasets.list(columns=False)}
 
 
 def wait_for(client: Client, job: Job) -> Output:
@@ -273,11 +286,12 @@ def _expected_widths(expected: ExpectedTable) -> str:
     return text.table(("at epsilon", "interval width", "resolved"), rows)
 
 
-def job_output(job: wire.Job) -> Output:
-    """Return a job as the result of a command."""
+def job_output(job: wire.Job, origin: Sequence[tuple[str, object]] = ()) -> Output:
+    """Return a job as the result of a command, with further facts about its origin."""
     uses = "" if job.share is None else f", uses {text.percent(job.share)} of the budget"
     facts = [
         ("job", job.id),
+        *origin,
         ("state", f"{job.state} ({job.error})" if job.error else job.state),
         ("steps", f"{job.progress.done:,}/{job.progress.total:,}"),
         ("method", job.quote.method.name),

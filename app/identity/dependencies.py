@@ -61,7 +61,9 @@ class Require:
     async def __call__(self, principal: Annotated[Principal, Depends(caller)]) -> Principal:
         """Return the principal, or raise `ApiError` forbidden."""
         if principal.role not in self.roles:
-            raise ApiError("forbidden")
+            needed = " or ".join(sorted(self.roles))
+            detail = f"The token has the role {principal.role}, and this action needs the role {needed}."
+            raise ApiError("forbidden", f"{detail} Ask a steward for another token.")
         if self.scope not in principal.scopes:
             raise ApiError("forbidden", f"The token lacks the scope `{self.scope}`. Use a token that has it.")
         return principal

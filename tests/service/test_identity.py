@@ -98,6 +98,8 @@ def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str
             assert response.status_code not in (401, 403), role
         else:
             assert (response.status_code, response.json()["code"]) == (403, "forbidden"), role
+            needed = " or ".join(sorted(RULES[method, route.path]))
+            assert f"this action needs the role {needed}." in response.json()["detail"]
 
 
 @pytest.mark.parametrize("scope", get_args(Scope))

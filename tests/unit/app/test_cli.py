@@ -502,6 +502,9 @@ def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, st
     assert _document(run("receipt", "ask", str(tmp_path / "receipt.json"), "--json"))["chain"]
     assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", out, re.M)
     assert re.search(r"^neighbors +replace_one$", out, re.M)
+    out = run("jobs", "show", job)[1]
+    assert "title      Model of income\n" in out
+    assert f"dataset    {name}\n" in out
     for arguments in (
         ("datasets",),
         ("budget",),
