@@ -46,7 +46,7 @@ _BY_HAND = "Tunings and published forms"  # from this heading on, the files are 
 FLOORS = ("accounting", "solvers")
 MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2400
 MOST_SECTION_LINES = {
-    "Answers compose to epsilon": 2520,
+    "Answers compose to epsilon": 2390,
     "The ledger never exceeds the budget": 3160,
     "A file's neighbors stay neighbors": 2960,
 }

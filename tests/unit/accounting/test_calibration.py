@@ -62,7 +62,7 @@ def test_a_search_that_goes_too_far_gives_no_plan(
         result = largest(share, guess, close, like, rough)
         return replace(result, total=1.01 * result.total)
 
-    monkeypatch.setattr("accounting.calibration.largest", eager)
+    monkeypatch.setattr("accounting.strategies.largest", eager)
     with pytest.raises(CalibrationFailed, match="did not confirm"):
         calibrate([Query("answer", 1, mechanism)], Privacy(1.03, 1e-6))
 
