@@ -157,9 +157,9 @@ def test_under_overwhelming_noise_the_interval_of_a_correlation_is_from_minus_on
     ("method", "columns", "message"),
     [
         ("counts", ["age", "age"], "must be distinct"),
-        ("counts", ["nobody"], "must be declared"),
+        ("counts", ["nobody"], "must be a declared column"),
         ("profile", ["age"], "all columns"),
-        ("covariance", ["age", "sex"], "Leave out the columns that are categories"),
+        ("covariance", ["age", "sex"], "Leave out categories"),
     ],
 )
 def test_columns_that_do_not_suit_a_statistic_are_refused(method: str, columns: list[str], message: str) -> None:
