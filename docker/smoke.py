@@ -18,7 +18,7 @@ OURS = ("accounting", "solvers", "purse", "app")
 OPTIONAL = (
     *("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing"),
     *("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib"),
-    *("purse.estimators", "python_calamine", "formulaic"),
+    *("purse.estimators", "purse.exports", "purse.onnx_graphs", "python_calamine", "formulaic"),
     *("diffprivlib", "opacus", "opendp", "pipeline_dp", "torch"),
     *(f"purse.integrations.{name}" for name in ("diffprivlib", "opacus", "opendp", "pipelinedp")),
 )
