@@ -32,7 +32,7 @@ class EntryFilter:
     """
 
     analyst: str | None = None
-    kind: EntryKind | None = None
+    kind: Annotated[EntryKind | None, typer.Option(metavar="<kind>")] = None
     job: str | None = None
     since: Annotated[datetime | None, typer.Option(metavar="<time>", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])] = None
 

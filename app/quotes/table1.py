@@ -10,6 +10,7 @@ from app.sources.design import StatisticDesign, positions_of
 from app.wire import StatisticRequest
 from purse.coding import codes_of
 from purse.errors import DesignError
+from purse.terms import first_names
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
 from purse.wire.table1 import Condition
@@ -42,7 +43,9 @@ def table(spec: DatasetSpec, request: StatisticRequest) -> StatisticDesign:
         raise DesignError("by", "must leave a column to describe. Group by fewer columns")
     conditions = list(dict.fromkeys(condition.column for condition in where))
     positions_of("columns", declared, described)
-    positions_of("where", declared, conditions)
+    for index, condition in enumerate(where):
+        if condition.column not in declared:
+            raise DesignError(f"where.{index}.column", f"must be a declared column: {first_names(declared)}")
     names = list(dict.fromkeys([*by, *described, *conditions]))
     return replace(StatisticDesign.of(spec, names), where=tuple(where))
 
