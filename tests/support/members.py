@@ -7,7 +7,7 @@ import pytest
 from accounting import Privacy
 from solvers.losses import Huber, HuberHinge, Loss, Power, Quantile, Squared
 from solvers.losses.one_margin import OneMargin
-from solvers.methods import AdaptiveGd, DpGd, DpSvrg, InverseSensitivity, Method, NoisyMirrorDescent
+from solvers.methods import AdaptiveGd, DpGd, DpSvrg, InverseSensitivity, Method, NoisyMirrorDescent, NoisySgd
 from solvers.statistics import AnyStatistic, Counts, Profile
 
 
@@ -44,6 +44,7 @@ STATISTICS: list[Any] = [
 ]
 _SHORT: dict[type, Any] = {
     NoisyMirrorDescent: NoisyMirrorDescent(passes=2, batch=8),  # by default there are 900 answers of the same kind
+    NoisySgd: NoisySgd(steps=20),
     InverseSensitivity: InverseSensitivity(grid=8),  # by default there are 4096 scores
 }
 ANSWERING: list[Any] = [
