@@ -1,9 +1,10 @@
-"""More two-class problems from the package pydataset, and a synthetic one whose classes are almost separable."""
+"""More two-class problems from the package pydataset, and synthetic ones."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import expit, ndtr
 
 from benchmarks.datasets import Bounds, Split, listed, mixed
 from solvers.columns import Columns
@@ -101,6 +102,45 @@ SOURCES = {
     "Vocabulary": Source(  # people who know more than six of ten words
         "car/Vocab", "vocabulary", 6, {"year": (1974, 2004), "education": (0, 20)}, ("sex",)
     ),
+    "Doctor contacts": Source(  # people in the RAND experiment who saw a doctor in a year
+        "Ecdat/DoctorContacts",
+        "mdu",
+        0,
+        {
+            "lc": (0, 5),
+            "lpi": (0, 10),
+            "fmde": (0, 10),
+            "ndisease": (0, 60),
+            "linc": (0, 12),
+            "lfam": (0, 3),
+            "educdec": (0, 25),
+            "age": (0, 70),
+        },
+        ("idp", "physlim", "health", "sex", "child", "black"),
+    ),
+    "Home runs": Source(  # seasons of baseball players with a home run
+        "plyr/baseball",
+        "hr",
+        0,
+        {
+            "year": (1870, 2010),
+            "stint": (1, 4),
+            "g": (0, 165),
+            "ab": (0, 720),
+            "r": (0, 200),
+            "h": (0, 270),
+            "X2b": (0, 70),
+            "X3b": (0, 40),
+            "bb": (0, 240),
+        },
+    ),
+    "Young men": Source(  # men whose hourly wage has a logarithm above 1.7
+        "plm/Males",
+        "wage",
+        1.7,
+        {"school": (0, 20), "exper": (0, 20), "year": (1980, 1987)},
+        ("union", "ethn", "married", "health", "industry", "occupation", "residence"),
+    ),
     "Computers": Source(  # computers for more than 2,000 dollars
         "Ecdat/Computers",
         "price",
@@ -125,6 +165,48 @@ SOURCES = {
         {"depth": (40, 80), "table": (40, 100), "x": (0, 12), "y": (0, 60), "z": (0, 40)},
         ("cut", "color", "clarity"),
     ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A synthetic problem: numbers that are uniform in [-1, 1], and log-odds that a few of them determine.
+
+    Parameters
+    ----------
+    n, numbers : rows and numbers of a row
+    correlation : of each number with the next one, as normal scores
+    std, mean : of the log-odds, a combination of the first 8 numbers. Its coefficients are Gaussian; if numbers are
+        correlated, their signs alternate instead, so that the effect lies where rows hardly vary
+    """
+
+    n: int
+    numbers: int
+    correlation: float
+    std: float
+    mean: float
+
+    def split(self, name: str) -> Split:
+        """Return the encoded problem."""
+        generator = np.random.default_rng(11)
+        normal = generator.normal(size=(self.n, self.numbers))
+        for j in range(1, self.numbers):
+            own = np.sqrt(1 - self.correlation**2) * normal[:, j]
+            normal[:, j] = self.correlation * normal[:, j - 1] + own
+        numbers = 2 * ndtr(normal) - 1
+        coefficients = (-1.0) ** np.arange(8) if self.correlation else generator.normal(size=8)
+        scores = numbers[:, :8] @ coefficients
+        margins = self.std * scores / scores.std() + self.mean
+        y = np.where(generator.uniform(size=self.n) < expit(margins), 1.0, -1.0)
+        columns = Columns((1,) * self.numbers, ((-1.0, 1.0),) * self.numbers)
+        X = np.c_[numbers, np.ones(self.n)]
+        return Split(name, X, y, X, y, columns.row_norm, columns)
+
+
+PLANTED = {
+    "Rare class": Planted(50_000, 20, 0.0, 1.5, -5.5),
+    "Collinear": Planted(20_000, 20, 0.95, 0.5, 0.3),
+    "No signal": Planted(20_000, 100, 0.0, 0.0, 0.0),
 }
 
 

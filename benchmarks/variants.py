@@ -20,9 +20,9 @@ from accounting import Privacy
 from accounting.divergences.gaussian import gauss_mu
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
-from benchmarks.datasets import Split, available, visits
+from benchmarks.datasets import Split, adult, available, bank, covertype_50k, health, visits
 from benchmarks.references import DELTA, Reference, print_row
-from benchmarks.two_classes import SOURCES, near_separable
+from benchmarks.two_classes import PLANTED, SOURCES, near_separable
 from solvers import Problem, plan
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -56,6 +56,19 @@ _DESCENT_SETS = (
     "Short films",
     "Large diamonds",
     "Near-separable",
+)
+_MOMENTUM_SETS = (
+    "Adult",
+    "Covertype",
+    "Bank",
+    "Health insurance",
+    "Instructors",
+    "Doctor contacts",
+    "Home runs",
+    "Young men",
+    "Rare class",
+    "Collinear",
+    "No signal",
 )
 _TESTED_FROM, _FULL_FROM, _WIDE_FROM = 50.0, 200.0, 1600.0  # values of r
 _MARGINS = 0.2  # k V: mean curvature of margins of variance 1
@@ -97,7 +110,9 @@ class Variant:
 
 
 def report(seeds: int, cells: str = "") -> None:
-    """Print a table of limits of slopes, and one of other changes; the last three sets are almost separable.
+    """Print tables of limits of slopes, of other changes, and of momentum on further sets.
+
+    The last three sets of the second table are almost separable.
 
     Parameters
     ----------
@@ -106,6 +121,7 @@ def report(seeds: int, cells: str = "") -> None:
     for title, names, epsilons, variants in (
         ("limits of slopes", _LIMIT_SETS, (0.1, 0.3, 1.0), LIMITS),
         ("descent and noise", _DESCENT_SETS, (0.1, 0.5, 1.0), DESCENTS),
+        ("momentum", _MOMENTUM_SETS, (0.1, 0.5, 1.0, 4.0), MOMENTA),
     ):
         selected = [variant for variant in variants if re.search(cells, variant.name)]
         if selected:
@@ -117,9 +133,18 @@ def report(seeds: int, cells: str = "") -> None:
 
 
 def _loader(name: str) -> Callable[[], Split]:
-    if name in SOURCES:
-        return lambda: SOURCES[name].split(name)
-    return {"Doctor visits": visits, "Near-separable": near_separable}[name]
+    described = SOURCES | PLANTED
+    if name in described:
+        return lambda: described[name].split(name)
+    loaders = {
+        "Doctor visits": visits,
+        "Near-separable": near_separable,
+        "Adult": adult,
+        "Covertype": covertype_50k,
+        "Bank": bank,
+        "Health insurance": health,
+    }
+    return loaders[name]
 
 
 def _measure(split: Split, epsilons: Sequence[float], variants: Sequence[Variant], seeds: int) -> None:
@@ -314,20 +339,29 @@ def _ridge_by_size(cell: Cell) -> AbstractContextManager[object]:
     return model.with_patch("penalties", sized)
 
 
-def _momentum_by_size(cell: Cell) -> AbstractContextManager[object]:
-    """Let momentum suppose a strong convexity of 3 sigma / sqrt(V), within sigma and 3 sigma, after a fifth of T.
+def _momentum_by_size(factor: Callable[[float], float], *, is_for_intercept: bool) -> Patch:
+    """Return the patch by which momentum supposes a strong convexity of factor(V) sigma after a fifth of T.
 
-    Along a direction of curvature k, noise costs sigma^2 / (2 k), and a coefficient w that is left at 0 costs
-    k w^2 / 2. Both are equal at k = sigma / |w|, and w^2 is about V in the first frame.
+    V is the variance of the margins of the running mean. Along a direction of curvature k, noise costs
+    sigma^2 / (2 k), and a coefficient w that is left at 0 costs k w^2 / 2. Both are equal at k = sigma / |w|, and w^2
+    is about V in the first frame.
     """
-    extrapolate, model = Path.extrapolate, _Size()
 
-    def sized(path: Path, step_times_convexity: float) -> Vector:
-        if model.steps(path) > cell.steps / 5:
-            step_times_convexity *= min(max(3 / math.sqrt(max(model.variance(path), 1e-9)), 1.0), 3.0)
-        return extrapolate(path, step_times_convexity)
+    def patch(cell: Cell) -> AbstractContextManager[object]:
+        extrapolate, model = Path.extrapolate, _Size()
 
-    return model.with_patch("extrapolate", sized)
+        def sized(path: Path, step_times_convexity: float) -> Vector:
+            plain = extrapolate(path, step_times_convexity)
+            if model.steps(path) <= cell.steps / 5:
+                return plain
+            point = extrapolate(path, step_times_convexity * factor(max(model.variance(path), 1e-9)))
+            if not is_for_intercept:
+                point[-1] = plain[-1]
+            return point
+
+        return model.with_patch("extrapolate", sized)
+
+    return patch
 
 
 class _Size:
@@ -366,6 +400,7 @@ def _more_steps(_: Cell) -> AbstractContextManager[object]:
     return mock.patch.object(schedule.SettingsRule, "step_count", more)
 
 
+_SIZED = Variant("sized x", _momentum_by_size(lambda v: min(max(1.0, 3 / math.sqrt(v)), 3.0), is_for_intercept=True))
 LIMITS = (
     Variant("limit 1", _untested, _TESTED_FROM, _FULL_FROM),
     Variant("limit tested", _tested, _TESTED_FROM, _WIDE_FROM),
@@ -380,6 +415,11 @@ DESCENTS = (
     Variant("moments", _with_moments),
     Variant("ridge", _ridge),
     Variant("sized ridge", _ridge_by_size),
-    Variant("sized x", _momentum_by_size),
+    _SIZED,
     Variant("4 T", _more_steps),
+)
+MOMENTA = (
+    _SIZED,
+    Variant("slopes x", _momentum_by_size(lambda v: max(1.0, 6.5 / v), is_for_intercept=False)),
+    Variant("clipped x", _momentum_by_size(lambda v: min(max(1.0, 6.5 / v), 3.0), is_for_intercept=False)),
 )
