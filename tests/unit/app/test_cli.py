@@ -230,7 +230,8 @@ def test_a_dataset_without_uploaded_rows_is_declared_and_its_sessions_rule_chang
     spec.write_text(json.dumps({"name": "registry", "rows": 5000, "budget": SPEC["budget"]}))
     dataset = _document(run("dataset", "declare", "--spec", str(spec), "--json"))
     assert (dataset["data"], dataset["rows"], dataset["sessions"]) == ("elsewhere", 5000, "refund")
-    assert "accepted, and nothing is refunded" in run("dataset", "amend", "registry", "--sessions", "no_refund")[1]
+    amended = run("dataset", "amend", "registry", "--sessions", "no_refund", "--json")
+    assert _document(amended)["sessions"] == "no_refund"
     assert _document(run("dataset", "amend", "registry", "--sessions", "refused", "--json"))["sessions"] == "refused"
     assert run("dataset", "amend", "registry", "--sessions", "never")[0] == 2
     code, out, _ = run("datasets", "registry")
@@ -352,7 +353,7 @@ def test_a_model_is_evaluated_on_the_holdout_set(
     spec.write_text(json.dumps(SPEC | {"name": name, "holdout": 0.25}))
     dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
     assert dataset["rows"] + 100 == 401
-    assert "sessions   refused, because there is a holdout set\n" in run("datasets", name)[1]
+    assert re.search(r"^sessions +refused.* holdout", run("datasets", name)[1], re.M)
     with Client(service.url, service.token) as client:
         trained = client.jobs.submit(dataset=name, target="income", privacy=0.5)
         trained.wait(progress=False)
@@ -503,8 +504,8 @@ def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, st
     assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", out, re.M)
     assert re.search(r"^neighbors +replace_one$", out, re.M)
     out = run("jobs", "show", job)[1]
-    assert "title      Model of income\n" in out
-    assert f"dataset    {name}\n" in out
+    assert re.search(r"^title .*\bincome$", out, re.M)
+    assert re.search(rf"^dataset +{name}$", out, re.M)
     for arguments in (
         ("datasets",),
         ("budget",),
@@ -535,8 +536,8 @@ def test_grants_and_allotments_of_a_dataset(run: Run, name: str, monkeypatch: py
     assert run("allot", "list", name)[1] == out
     assert out in run("budget", name)[1]
     assert out in as_alice("budget", name)[1]
-    assert "your part of epsilon" not in run("budget", name)[1]
-    assert "your part of epsilon" in as_alice("budget", name)[1]
+    assert not re.search(r"\byour\b", run("budget", name)[1])
+    assert re.search(r"\byour\b", as_alice("budget", name)[1])
     code, _, err = run("allot", "set", name, "alice", "--share", "0.2", "--epsilon", "1")
     assert (code, err.startswith("purse: ")) == (1, True)
     assert _document(run("allot", "revoke", name, "alice", "--json"))["revoked"]

@@ -233,16 +233,16 @@ def test_not_a_number_never_leaves() -> None:
 
     with _client(answer) as purse:
         for bad in (float("nan"), float("inf"), np.float64("nan")):
-            with pytest.raises(ValueError, match=r"^privacy\.delta: must be a finite number"):
+            with pytest.raises(ValueError, match=r"^privacy\.delta:.* finite"):
                 purse.quote(dataset="ds_a", target="y", privacy={"epsilon": 1.0, "delta": bad})
-            with pytest.raises(ValueError, match=r"^columns\.1\.lower: must be a finite number"):
+            with pytest.raises(ValueError, match=r"^columns\.1\.lower:.* finite"):
                 purse.datasets.declare(spec={"columns": [{"lower": 0.0}, {"lower": bad}]})
 
 
 def test_an_address_without_http_is_refused() -> None:
     with (
         Client("localhost:8000", token="purse_" + "a" * 43) as purse,
-        pytest.raises(Unreachable, match="must begin with http:// or https://"),
+        pytest.raises(Unreachable, match="https://"),
     ):
         purse.datasets.list()
 
