@@ -64,7 +64,7 @@ def test_a_cross_table_is_quoted_charged_released_and_receipted(make_service: Ma
         assert _call(service, "GET", f"jobs/{job['id']}/statistic", "rival").status_code == 404
         assert _call(service, "GET", f"jobs/{job['id']}/statistic", "auditor").status_code == 403
         refused = _call(service, "POST", "statistics", json=body | {"columns": ["nobody"]})
-        assert (refused.status_code, refused.json()["violations"][0]["where"]) == (422, "body.columns")
+        assert (refused.status_code, refused.json()["violations"][0]["where"]) == (422, "body.columns.0")
         model = {"dataset": dataset, "target": "income", "privacy": {"epsilon": 0.1}}
         assert _call(service, "POST", "statistics", json=model).status_code == 422
 
