@@ -12,7 +12,7 @@ from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import RandomAllocation
 from accounting.plan import Plan, Query, ReleasePlan
 from accounting.privacy import DELTA_RANGE, REPLACE_ONE, Privacy, Relation
-from accounting.strategies import CalibrationTarget, EpsilonBound, proposal
+from accounting.strategies import CalibrationTarget, EpsilonBound, propose
 
 _TOLERANCE = 2e-4  # relative distance below the target epsilon at which a search ends
 # Above `LARGEST_PORTABLE_EPSILON`, another processor may compute another epsilon. So the noise is calibrated for
@@ -95,11 +95,18 @@ def _is_portable(queries: Sequence[Query]) -> bool:
 def plan_of_least_noise(
     queries: tuple[Query, ...], privacy: Privacy, relation: Relation, tolerance: float = _TOLERANCE
 ) -> ReleasePlan:
-    """Return the plan of least noise for the target; `CalibrationFailed` if no accountant confirms that it is within.
+    """Return the plan of least noise for the target.
 
     Parameters
     ----------
     tolerance : relative distance below the target epsilon at which the search ends
+
+    Raises
+    ------
+    OutOfRange
+        if there is no query, or two have the same name.
+    CalibrationFailed
+        if no noise within reach meets the target, or the proposed accountant does not certify the proposed plan.
     """
     if not queries or len({q.name for q in queries}) < len(queries):
         raise OutOfRange("queries must be a non-empty list with distinct names")
@@ -108,10 +115,18 @@ def plan_of_least_noise(
     def evaluated(accountant: EpsilonBound, plan: Plan) -> float:
         return accountant.epsilon(plan, privacy.delta)
 
-    plan, accountant = proposal(CalibrationTarget(queries, privacy, relation, tolerance, evaluated))
+    plan, accountant = propose(CalibrationTarget(queries, privacy, relation, tolerance, evaluated))
+    if accountant not in ACCOUNTANTS or not _plans(plan, queries, relation):
+        raise CalibrationFailed("the search returned another plan or accountant than calibration may certify")
     epsilon = evaluated(accountant, plan)
     if privacy.is_pure and math.isinf(epsilon):
         raise CalibrationFailed("Gaussian noise needs a delta above 0. Use Laplace noise, or raise delta")
     if not epsilon <= privacy.epsilon:
         raise CalibrationFailed("the accountant did not confirm the noise that the search returned")
     return ReleasePlan(plan, epsilon, privacy.delta, accountant.name, accountant.version)
+
+
+def _plans(plan: Plan, queries: Sequence[Query], relation: Relation) -> bool:
+    """Return whether the plan has exactly these queries under this relation, with any noise."""
+    planned = [(q.name, q.count, q.mechanism) for q in plan.queries]
+    return plan.relation == relation and planned == [(q.name, q.count, q.mechanism) for q in queries]

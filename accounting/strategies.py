@@ -121,7 +121,7 @@ class CalibrationTarget:
         return result
 
     def best(self, candidates: Iterable[tuple[float, Accountant]]) -> Proposal:
-        """Return the plan of the largest total, of the first candidate that has it.
+        """Return the plan of the largest total. Among equal totals, the first candidate's accountant is proposed.
 
         Raises
         ------
@@ -148,8 +148,8 @@ class CalibrationTarget:
         return Plan(tuple(planned), self.relation)
 
 
-def proposal(target: CalibrationTarget) -> Proposal:
-    """Return the plan of least noise by the first strategy that applies.
+def propose(target: CalibrationTarget) -> Proposal:
+    """Return the plan of least noise by the first strategy that applies. It is not certified yet.
 
     Raises
     ------
@@ -166,11 +166,11 @@ class Strategy(Protocol):
         """Return whether the target is of this class."""
 
     def search(self, target: CalibrationTarget) -> Proposal:
-        """Return the plan of least noise for a target of this class."""
+        """Return the plan of least noise for a target of this class. It is not certified yet."""
 
 
 class PureTarget:
-    """At delta 0, the queries share epsilon by their weights."""
+    """Targets at delta 0. The queries share epsilon by their weights."""
 
     def applies(self, target: CalibrationTarget) -> bool:
         """See `Strategy`."""
@@ -182,7 +182,7 @@ class PureTarget:
 
 
 class PureQueries:
-    """The epsilons of pure queries add up, unless composition admits less noise."""
+    """Queries that are pure. Their epsilons add up, unless composition admits less noise."""
 
     def applies(self, target: CalibrationTarget) -> bool:
         """See `Strategy`."""
@@ -207,7 +207,7 @@ class PureQueries:
 
 
 class GaussianAnswers:
-    """The profile of Gaussian answers is exact, so they need no search."""
+    """Gaussian answers. Their profile is exact, so they need no search."""
 
     def applies(self, target: CalibrationTarget) -> bool:
         """See `Strategy`."""
@@ -237,8 +237,8 @@ class SingleUse:
         return target.best([(composed, PldAccountant()), (total, exact)])
 
 
-class SampledQueries:
-    """All other queries take the best of privacy-loss, Renyi and unsampled Gaussian accounting."""
+class OtherQueries:
+    """All other queries. The best of privacy-loss, Renyi and unsampled Gaussian accounting is used."""
 
     def applies(self, _target: CalibrationTarget) -> bool:
         """See `Strategy`."""
@@ -259,7 +259,7 @@ class SampledQueries:
         return target.best(candidates)
 
 
-_STRATEGIES: tuple[Strategy, ...] = (PureTarget(), PureQueries(), GaussianAnswers(), SingleUse(), SampledQueries())
+_STRATEGIES: tuple[Strategy, ...] = (PureTarget(), PureQueries(), GaussianAnswers(), SingleUse(), OtherQueries())
 
 
 def _is_renyi_worthwhile(target: CalibrationTarget, total: float, quick: RdpAccountant, renyi: RdpAccountant) -> bool:

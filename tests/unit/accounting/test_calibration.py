@@ -19,6 +19,7 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.recomputation import recompute_plan
 from accounting.search import Point, SearchResult, largest
+from accounting.strategies import Proposal
 from tests.reference import losses
 
 TARGETS = list(itertools.product([0.2, 1.0, 4.0], [1e-8, 1e-6, 1e-3]))
@@ -65,6 +66,34 @@ def test_a_search_that_goes_too_far_gives_no_plan(
     monkeypatch.setattr("accounting.strategies.largest", eager)
     with pytest.raises(CalibrationFailed, match="did not confirm"):
         calibrate([Query("answer", 1, mechanism)], Privacy(1.03, 1e-6))
+
+
+POISSON = PoissonGaussian(0.01)
+PLANNED = Plan((PlannedQuery("answer", 1, POISSON, 30.0),))
+
+
+@pytest.mark.parametrize(
+    "proposed",
+    [
+        Proposal(PLANNED, PldAccountant(coarseness=0.25)),
+        Proposal(PLANNED, PldAccountant(error_share=-1e5)),
+        Proposal(replace(PLANNED, relation="zero_out"), RdpAccountant()),
+        Proposal(replace(PLANNED, queries=()), RdpAccountant()),
+        Proposal(Plan((PlannedQuery("answer", 1, Gaussian(), 30.0),)), RdpAccountant()),
+        Proposal(Plan((PlannedQuery("answer", 2, POISSON, 30.0),)), RdpAccountant()),
+    ],
+)
+def test_only_the_requested_queries_and_a_standard_accountant_are_certified(
+    proposed: Proposal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounting.calibration.propose", lambda _: proposed)
+    with pytest.raises(CalibrationFailed, match="another plan or accountant"):
+        calibrate([Query("answer", 1, POISSON)], Privacy(1.07, 1e-6))
+
+
+def test_a_plan_of_the_requested_queries_is_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accounting.calibration.propose", lambda _: Proposal(PLANNED, RdpAccountant()))
+    assert calibrate([Query("answer", 1, POISSON)], Privacy(1.08, 1e-6)).plan == PLANNED
 
 
 def test_all_renyi_orders_are_evaluated_once_if_losses_admit_more(monkeypatch: pytest.MonkeyPatch) -> None:
