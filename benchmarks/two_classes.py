@@ -148,6 +148,25 @@ SOURCES = {
         {"speed": (0, 100), "hd": (0, 2000), "ram": (0, 32), "screen": (14, 17), "ads": (0, 400), "trend": (1, 36)},
         ("cd", "multi", "premium"),
     ),
+    "Spanish firms": Source(  # with a logarithm of output above 7
+        "plm/Snmesp", "y", 7, {"n": (0, 10), "w": (-2, 3), "i": (0, 15), "k": (0, 15), "year": (1983, 1990)}
+    ),
+    "Long stays": Source(  # of heart patients in a hospital, above 7 days
+        "COUNT/azpro",
+        "los",
+        7,
+        {"procedure": (0, 1), "sex": (0, 1), "age75": (0, 1), "admit": (0, 1), "hospital": (0, 10)},
+    ),
+    "Nitrogen": Source(  # hours at a motorway with a logarithm of nitrogen oxides above 4.5
+        "robustbase/NOxEmissions", "LNOx", 4.5, {"LNOxEm": (4, 9), "sqrtWS": (0, 4), "julday": (373, 730)}
+    ),
+    "Relapses": Source(  # of a tumor of the kidney
+        "survival/nwtco",
+        "rel",
+        0,
+        {"stage": (1, 4), "edrel": (0, 7000), "age": (0, 200)},
+        ("instit", "histol", "study"),
+    ),
     "Instructors": Source(  # lecturers with a grade above 3 of 5
         "lme4/InstEval", "y", 3, {"studage": (2, 8), "lectage": (1, 6), "service": (0, 1)}, ("dept",)
     ),
@@ -175,9 +194,10 @@ class Planted:
     Parameters
     ----------
     n, numbers : rows and numbers of a row
-    correlation : of each number with the next one, as normal scores
+    correlation : of each number with the next one, or of each pair of numbers, as normal scores
     std, mean : of the log-odds, a combination of the first 8 numbers. Its coefficients are Gaussian; if numbers are
         correlated, their signs alternate instead, so that the effect lies where rows hardly vary
+    is_shared : whether each pair of numbers has the correlation
     """
 
     n: int
@@ -185,12 +205,16 @@ class Planted:
     correlation: float
     std: float
     mean: float
+    is_shared: bool = False
 
     def split(self, name: str) -> Split:
         """Return the encoded problem."""
         generator = np.random.default_rng(11)
         normal = generator.normal(size=(self.n, self.numbers))
-        for j in range(1, self.numbers):
+        if self.is_shared:
+            shared = generator.normal(size=(self.n, 1))
+            normal = np.sqrt(self.correlation) * shared + np.sqrt(1 - self.correlation) * normal
+        for j in range(1, 0 if self.is_shared else self.numbers):
             own = np.sqrt(1 - self.correlation**2) * normal[:, j]
             normal[:, j] = self.correlation * normal[:, j - 1] + own
         numbers = 2 * ndtr(normal) - 1
@@ -206,6 +230,11 @@ class Planted:
 PLANTED = {
     "Rare class": Planted(50_000, 20, 0.0, 1.5, -5.5),
     "Collinear": Planted(20_000, 20, 0.95, 0.5, 0.3),
+    "Collinear, strong": Planted(20_000, 20, 0.95, 3.0, 0.3),
+    "Shared, weak": Planted(20_000, 20, 0.95, 1.0, 0.3, is_shared=True),
+    "Shared, strong": Planted(50_000, 20, 0.95, 10.0, 0.3, is_shared=True),
+    "Shared, closely": Planted(100_000, 20, 0.99, 3.0, 0.3, is_shared=True),
+    "Shared, few": Planted(50_000, 8, 0.9, 6.0, 0.3, is_shared=True),
     "No signal": Planted(20_000, 100, 0.0, 0.0, 0.0),
 }
 

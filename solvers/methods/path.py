@@ -6,6 +6,7 @@ import numpy as np
 
 from solvers.frame import Frame
 from solvers.methods.defaults.adaptive_gd import CONSTANT
+from solvers.methods.defaults.step_growth import GROWTH
 from solvers.problem import Problem, Vector
 
 _INTERCEPT_FRAME_SCALE = 1e-3  # of all columns but the constant
@@ -25,8 +26,11 @@ class Path:
 
     @property
     def mean(self) -> Vector:
-        """Mean of a o w, shape (K, d), which does not change with the frame; the center is not subtracted."""
-        return (self._sum / self._weight).reshape(-1, self._problem.d)
+        """Mean of a o w, shape (K, d), which does not change with the frame; the center is not subtracted.
+
+        It is 0 before the first point.
+        """
+        return (self._sum / max(self._weight, 1.0)).reshape(-1, self._problem.d)
 
     @property
     def mean_in_frame(self) -> Vector:
@@ -76,12 +80,54 @@ class Path:
         self._sum = self._sum + t * (self._w.reshape(-1, self._problem.d) * self._scale).ravel()
         self._weight += t
 
+    def slope_along_move(self, gradient: Vector) -> float:
+        """Return the part of a gradient along the last move, w - previous w; 0 without a move."""
+        move = self._w - self._previous
+        length = float(np.linalg.norm(move))
+        return float(gradient @ move) / length if length > 0 else 0.0
+
     def change_frame(self, frame: Frame) -> None:
         """Express the same points in another frame with the same center."""
         ratio = self._scale
         self.frame = frame
         ratio = ratio / self._scale
         self._w, self._previous = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._previous))
+
+
+class StepGrowth:
+    """Step sizes that grow with the model: functions of private answers, so without a privacy cost.
+
+    If margins are Gaussian with variance V, the mean curvature of the logistic loss is about in proportion to
+    (1 + pi V / 8)^(-1/2). Steps grow by as much as the curvature at V is below that at a usual variance. V is taken to
+    be (sum_j ||mean_j|| sqrt(v_j))^2 / (number of slopes), with the released variances v. For independent columns with
+    these variances, the margins have at least this mean variance. For correlated columns they may have less, and steps
+    may become too long. Then gradients point along the last move. A step is cut if its gradient does so by more than
+    `alarm` stds of its noise. Steps do not grow above the size whose noise moves margins by `most_noise`.
+
+    Proof: docs/proofs/adaptive_gd.md, "Steps that grow with the model".
+    """
+
+    def __init__(self, variances: Vector) -> None:
+        """Begin with the released variances of the columns."""
+        self._stds, self._ceiling = np.sqrt(variances), math.inf
+
+    def next_step(self, step: float, gradient: Vector, path: Path, noise_std: float) -> float:
+        """Return the size of the next step.
+
+        Parameters
+        ----------
+        step : the size for a small model
+        gradient : the noisy gradient of the next step
+        noise_std : of the gradient, in each coordinate
+        """
+        means = path.mean[:, :-1]
+        variance = float(np.linalg.norm(means, axis=0) @ self._stds) ** 2 / max(1, means.size)
+        largest = min(self._ceiling, GROWTH.most_noise / (step * noise_std))
+        factor = max(1.0, min(GROWTH.factor(variance), largest))
+        if factor > 1 and path.slope_along_move(gradient) > GROWTH.alarm * noise_std:
+            factor = self._ceiling = max(1.0, GROWTH.cut * factor)
+        self._ceiling *= GROWTH.recovery
+        return factor * step
 
 
 class L1Weight:

@@ -127,9 +127,9 @@ class ClassSchedule:
 
     Parameters
     ----------
-    step_one_margin, step_many_margins : eta of logistic and softmax. Both are below 1 / L: the curvature is at most
-        1/4, or 1/2 with several margins, and the mean square of a row is about 1.09. Twice as large is better on w8a
-        and worse on Bank. Source: trials, "Not in the product"
+    step_one_margin, step_many_margins : eta of logistic and softmax, before steps grow. Both are below 1 / L: the
+        curvature is at most 1/4, or 1/2 with several margins, and the mean square of a row is about 1.09. Twice as
+        large is better on w8a and worse on Bank. Source: trials, "Not in the product"
     smoothing : h of the smoothed hinge, at least. eta is 1 over its curvature. Source: proof, "Smoothed kinks"
     variance_trust : Variances are raised to 3 stds of their noise if r is at most 4, to 1 if it is at least 8.
         Source: trials, "Now in the product"

@@ -20,7 +20,8 @@ from solvers.methods.checks import check_delta
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, balanced_ridge, steps_at
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.defaults.little_signal import model_kind
-from solvers.methods.path import L1Weight, Path, intercept_frame, reallocated, scaled, uncentered
+from solvers.methods.defaults.step_growth import GROWTH
+from solvers.methods.path import L1Weight, Path, StepGrowth, intercept_frame, reallocated, scaled, uncentered
 from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.methods.slopes import LimitTest, number_request
 from solvers.oracles import Standardised
@@ -54,8 +55,9 @@ class AdaptiveGd(Strict):
          numbers.
     3. Steps. w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
        ridge and an l1, both of the size of the noise. The running mean of w re-weights the l1. The intercept has a
-       ridge if its noise is large. For classes, the weight of the l1 is learned from the gradients. At fixed steps, a
-       is computed again from the running mean, so that noise falls on coordinates that the model hardly uses.
+       ridge if its noise is large. For classes, the weight of the l1 is learned from the gradients, and eta grows with
+       the running mean. At fixed steps, a is computed again from the running mean, so that noise falls on coordinates
+       that the model hardly uses.
     4. Result. The run returns the mean of the points with weights 1..T, in the original columns. r acts on z.
 
     If n mu* / d is below 1 for classes, or below 4 for numbers, coefficients would be noise, and the model is an
@@ -194,11 +196,13 @@ class AdaptiveGdRun(StandardisedRun):
         slope_ridge = math.inf if is_constant else sigma / signal
         intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         reallocation_steps = steps_at(CLASSES.reallocations, self.steps)
+        growth = StepGrowth(variances)
         for t in (t for t in range(1, self.steps + 1) if t not in test.steps):
             if t == test.steps.stop:  # here the test requests the gradients of all its steps
                 request = test.chosen(oracle, path, math.sqrt(self.steps) * self._sigma(oracle, problem, 1.0))
                 if request is not test.narrow:
                     restarted_after, path = t - 1, Path(problem, path.frame)
+                    growth = StepGrowth(variances)
                     sigma = self._sigma(oracle, problem, request.limit)
                     l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
             path_step = t - restarted_after
@@ -207,7 +211,10 @@ class AdaptiveGdRun(StandardisedRun):
             if path_step >= CLASSES.l1_learned_from * self.steps:
                 l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, path_step))
             penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, path_step, intercept_ridge)
-            path.descend(point, gradient, penalties, step, path_step)
+            next_step = step
+            if path_step > GROWTH.begins_at * self.steps:
+                next_step = growth.next_step(step, gradient, path, math.sqrt(self.steps) * sigma)
+            path.descend(point, gradient, penalties, next_step, path_step)
             if t in reallocation_steps and not is_constant:
                 path.change_frame(reallocated(path.mean, variances, center))
         return path.raw_mean

