@@ -198,6 +198,7 @@ class Planted:
     std, mean : of the log-odds, a combination of the first 8 numbers. Its coefficients are Gaussian; if numbers are
         correlated, their signs alternate instead, so that the effect lies where rows hardly vary
     is_shared : whether each pair of numbers has the correlation
+    flipped : share of the labels that are replaced by their opposite
     """
 
     n: int
@@ -206,6 +207,7 @@ class Planted:
     std: float
     mean: float
     is_shared: bool = False
+    flipped: float = 0.0
 
     def split(self, name: str) -> Split:
         """Return the encoded problem."""
@@ -222,6 +224,7 @@ class Planted:
         scores = numbers[:, :8] @ coefficients
         margins = self.std * scores / scores.std() + self.mean
         y = np.where(generator.uniform(size=self.n) < expit(margins), 1.0, -1.0)
+        y[generator.uniform(size=self.n) < self.flipped] *= -1
         columns = Columns((1,) * self.numbers, ((-1.0, 1.0),) * self.numbers)
         X = np.c_[numbers, np.ones(self.n)]
         return Split(name, X, y, X, y, columns.row_norm, columns)
@@ -235,6 +238,7 @@ PLANTED = {
     "Shared, strong": Planted(50_000, 20, 0.95, 10.0, 0.3, is_shared=True),
     "Shared, closely": Planted(100_000, 20, 0.99, 3.0, 0.3, is_shared=True),
     "Shared, few": Planted(50_000, 8, 0.9, 6.0, 0.3, is_shared=True),
+    "Flipped labels": Planted(300_000, 20, 0.0, 25.0, 0.0, flipped=0.02),
     "No signal": Planted(20_000, 100, 0.0, 0.0, 0.0),
 }
 

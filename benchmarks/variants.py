@@ -1,4 +1,4 @@
-"""Steps of adaptive_gd that grow with the model, beside other rules for them, on many two-class datasets.
+"""Step sizes and momentum of adaptive_gd beside other rules for them, on many two-class datasets.
 
 A run of another rule has the same noise as a run of the product's, so the differences between them are more exact than
 each excess. The noise is seeded, so these runs are not private.
@@ -7,6 +7,7 @@ each excess. The noise is seeded, so these runs are not private.
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from unittest import mock
@@ -23,7 +24,7 @@ from benchmarks.two_classes import PLANTED, SOURCES, near_separable
 from solvers import plan
 from solvers.data_access.data import Data
 from solvers.methods import AdaptiveGd, path
-from solvers.methods.defaults.step_growth import GROWTH, GrowthRule
+from solvers.methods.defaults.step_growth import GROWTH
 from solvers.solve import data_of, run
 from tests.support.seeded import SeededBits
 
@@ -38,11 +39,19 @@ _OTHERS: dict[str, Callable[[], Split]] = {
     "Doctor visits": visits,
     "Near-separable": near_separable,
 }
-RULES: Mapping[str, GrowthRule] = {
-    "equal steps": replace(GROWTH, usual_variance=math.inf),
-    "later": replace(GROWTH, usual_variance=8.0),
-    "no alarm": replace(GROWTH, alarm=math.inf),
-    "no limit": replace(GROWTH, most_noise=math.inf),
+
+
+def _growth(**constants: float) -> Callable[[], AbstractContextManager[object]]:
+    return lambda: mock.patch.object(path, "GROWTH", replace(GROWTH, **constants))
+
+
+RULES: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
+    "equal steps": _growth(usual_variance=math.inf),
+    "later": _growth(usual_variance=8.0),
+    "no alarm": _growth(alarm=math.inf, strong_alarm=math.inf),
+    "no restart": _growth(strong_alarm=math.inf),
+    "no limit": _growth(most_noise=math.inf),
+    "one momentum": lambda: mock.patch.object(path, "convex_momentum", return_value=1.0),
 }
 
 
@@ -53,7 +62,7 @@ def report(seeds: int, cells: str = "") -> None:
     ----------
     cells : regular expression; only datasets whose name it matches are measured
     """
-    print(f"\nsteps that grow: delta = {DELTA:g}, {seeds} runs a cell")
+    print(f"\nstep sizes and momentum: delta = {DELTA:g}, {seeds} runs a cell")
     print("mean excess risk of the product, and of other rules divided by it, +- standard errors")
     _print_row(f"{'':<32}{'product':>20}", list(RULES))
     loaders = _OTHERS | {name: partial(source.split, name) for name, source in (SOURCES | PLANTED).items()}
@@ -73,7 +82,7 @@ def _measure(split: Split, seeds: int) -> None:
         product = _excesses(reference, data, epsilon, seeds)
         entries = []
         for rule in RULES.values():
-            with mock.patch.object(path, "GROWTH", rule):
+            with rule():
                 own = _excesses(reference, data, epsilon, seeds)
             ratio = own.mean() / product.mean()
             entries.append(f"{ratio:.2f}+-{_error(own - ratio * product) / product.mean():.2f}")

@@ -46,10 +46,16 @@ class Path:
     def _scale(self) -> Vector:
         return np.append(self.frame.scale, self.frame.constant)
 
-    def extrapolate(self, step_times_convexity: float) -> Vector:
-        """Return w + beta (w - previous w), with beta of Nesterov's method for this strong convexity."""
+    def extrapolate(self, step_times_convexity: float, t: int | None = None) -> Vector:
+        """Return w + beta (w - previous w), with beta of Nesterov's method for this strong convexity.
+
+        At step t, if it is given, beta of the intercept is at most that of the method for convex functions.
+        """
         x = math.sqrt(step_times_convexity / (1 + step_times_convexity))
-        return self._w + (1 - x) / (1 + x) * (self._w - self._previous)
+        beta = np.full((self._problem.outputs, self._problem.d), (1 - x) / (1 + x))
+        if t is not None:
+            beta[:, -1] = np.minimum(beta[:, -1], convex_momentum(t))
+        return self._w + beta.ravel() * (self._w - self._previous)
 
     def penalties(self, ridge: float, l1: float, offset: float, t: int, intercept: float = 0.0) -> Vector:
         """Return ridge + l1 / (|mean| + offset) for each coordinate at step t, and `intercept` for the intercept."""
@@ -80,6 +86,10 @@ class Path:
         self._sum = self._sum + t * (self._w.reshape(-1, self._problem.d) * self._scale).ravel()
         self._weight += t
 
+    def restart(self) -> None:
+        """Forget the last move, so that the next step has no momentum."""
+        self._previous = self._w
+
     def slope_along_move(self, gradient: Vector) -> float:
         """Return the part of a gradient along the last move, w - previous w; 0 without a move."""
         move = self._w - self._previous
@@ -101,8 +111,9 @@ class StepGrowth:
     (1 + pi V / 8)^(-1/2). Steps grow by as much as the curvature at V is below that at a usual variance. V is taken to
     be (sum_j ||mean_j|| sqrt(v_j))^2 / (number of slopes), with the released variances v. For independent columns with
     these variances, the margins have at least this mean variance. For correlated columns they may have less, and steps
-    may become too long. Then gradients point along the last move. A step is cut if its gradient does so by more than
-    `alarm` stds of its noise. Steps do not grow above the size whose noise moves margins by `most_noise`.
+    may become too long. Then gradients point along the last move. A step that has grown is cut if its gradient does so
+    by more than `alarm` stds of its noise. By more than `strong_alarm` stds, momentum begins anew, too. Steps do not
+    grow above the size whose noise moves margins by `most_noise`.
 
     Proof: docs/proofs/adaptive_gd.md, "Steps that grow with the model".
     """
@@ -110,6 +121,7 @@ class StepGrowth:
     def __init__(self, variances: Vector) -> None:
         """Begin with the released variances of the columns."""
         self._stds, self._ceiling = np.sqrt(variances), math.inf
+        self.is_restart = False  # whether momentum begins anew after the last step
 
     def next_step(self, step: float, gradient: Vector, path: Path, noise_std: float) -> float:
         """Return the size of the next step.
@@ -124,7 +136,9 @@ class StepGrowth:
         variance = float(np.linalg.norm(means, axis=0) @ self._stds) ** 2 / max(1, means.size)
         largest = min(self._ceiling, GROWTH.most_noise / (step * noise_std))
         factor = max(1.0, min(GROWTH.factor(variance), largest))
-        if factor > 1 and path.slope_along_move(gradient) > GROWTH.alarm * noise_std:
+        overshoot = path.slope_along_move(gradient) / noise_std if factor > 1 else 0.0
+        self.is_restart = overshoot > GROWTH.strong_alarm
+        if overshoot > GROWTH.alarm:
             factor = self._ceiling = max(1.0, GROWTH.cut * factor)
         self._ceiling *= GROWTH.recovery
         return factor * step
@@ -156,6 +170,11 @@ class L1Weight:
         self._sum += square * self.value + float(direction @ gradient)
         self._precision += square
         self.value = min(max(self._sum / self._precision, 0.0), self._largest)
+
+
+def convex_momentum(t: int) -> float:
+    """Return beta of Nesterov's method for convex functions at step t, which rises from 0 towards 1."""
+    return (t - 1) / (t + 2)
 
 
 def scaled(center: Vector, variances: Vector, power: float) -> Frame:

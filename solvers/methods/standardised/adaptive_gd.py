@@ -55,9 +55,9 @@ class AdaptiveGd(Strict):
          numbers.
     3. Steps. w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
        ridge and an l1, both of the size of the noise. The running mean of w re-weights the l1. The intercept has a
-       ridge if its noise is large. For classes, the weight of the l1 is learned from the gradients, and eta grows with
-       the running mean. At fixed steps, a is computed again from the running mean, so that noise falls on coordinates
-       that the model hardly uses.
+       ridge if its noise is large. For classes, the weight of the l1 is learned from the gradients, eta grows with the
+       running mean, and the intercept has less momentum at first. At fixed steps, a is computed again from the running
+       mean, so that noise falls on coordinates that the model hardly uses.
     4. Result. The run returns the mean of the points with weights 1..T, in the original columns. r acts on z.
 
     If n mu* / d is below 1 for classes, or below 4 for numbers, coefficients would be noise, and the model is an
@@ -206,7 +206,7 @@ class AdaptiveGdRun(StandardisedRun):
                     sigma = self._sigma(oracle, problem, request.limit)
                     l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
             path_step = t - restarted_after
-            point = path.extrapolate(step * sigma)
+            point = path.extrapolate(step * sigma, path_step)
             gradient = request.answer(oracle, point, path.frame)
             if path_step >= CLASSES.l1_learned_from * self.steps:
                 l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, path_step))
@@ -215,6 +215,8 @@ class AdaptiveGdRun(StandardisedRun):
             if path_step > GROWTH.begins_at * self.steps:
                 next_step = growth.next_step(step, gradient, path, math.sqrt(self.steps) * sigma)
             path.descend(point, gradient, penalties, next_step, path_step)
+            if growth.is_restart:
+                path.restart()
             if t in reallocation_steps and not is_constant:
                 path.change_frame(reallocated(path.mean, variances, center))
         return path.raw_mean

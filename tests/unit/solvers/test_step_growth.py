@@ -16,7 +16,7 @@ from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax
 from solvers.methods import AdaptiveGd
 from solvers.methods.defaults.step_growth import GROWTH
-from solvers.methods.path import Path, StepGrowth
+from solvers.methods.path import Path, StepGrowth, convex_momentum
 from solvers.methods.standardised import adaptive_gd
 from solvers.solve import data_of
 from tests.support.coupled import complaints_of_each
@@ -65,6 +65,68 @@ def test_a_step_is_cut_if_the_gradient_points_along_the_last_move_and_recovers()
     for _ in range(50):
         never_shorter = growth.next_step(3.0, along, path, NOISE_STD)
     assert never_shorter == 3.0
+
+
+def test_a_gradient_along_a_short_step_does_not_limit_later_steps() -> None:
+    small, large = path_at((0.0, 0.0, 0.0), (0.02, -0.05, 0.0)), path_at((0.0, 0.0, 0.0), (20.0, -50.0, 0.0))
+    along = np.array([20.0, -50.0, 0.0]) / math.hypot(20, 50)
+    growth = StepGrowth(VARIANCES)
+    assert growth.next_step(3.0, 9 * NOISE_STD * along, small, NOISE_STD) == 3.0
+    assert not growth.is_restart
+    full = growth.next_step(3.0, np.zeros(3), large, NOISE_STD)
+    assert full == StepGrowth(VARIANCES).next_step(3.0, np.zeros(3), large, NOISE_STD)
+
+
+@pytest.mark.parametrize(("stds", "is_restart"), [(-9.0, False), (7.9, False), (8.1, True)])
+def test_momentum_begins_anew_after_a_step_that_was_far_too_long(stds: float, is_restart: bool) -> None:
+    path, growth = path_at((0.0, 0.0, 0.0), (20.0, -50.0, 0.0)), StepGrowth(VARIANCES)
+    growth.next_step(3.0, stds * NOISE_STD * np.array([20.0, -50.0, 0.0]) / math.hypot(20, 50), path, NOISE_STD)
+    assert growth.is_restart == is_restart
+    path.restart()
+    assert path.slope_along_move(np.ones(3)) == 0
+    np.testing.assert_array_equal(path.extrapolate(0.01), [20.0, -50.0, 0.0])
+
+
+def test_the_intercept_has_the_momentum_of_convex_functions_while_that_is_less() -> None:
+    path = path_at((0.0, 0.0, 0.0), (1.0, -1.0, 1.0))
+    assert [convex_momentum(t) for t in (1, 4)] == [0, 0.5]
+    *slopes, intercept = path.extrapolate(1e-6, 4)
+    assert slopes == pytest.approx([2, -2], abs=0.01)
+    assert intercept == 1.5
+    assert path.extrapolate(0.25, 40)[2] == pytest.approx(path.extrapolate(0.25)[0])
+
+
+def test_each_output_has_an_intercept_with_this_momentum() -> None:
+    problem = Problem(Softmax(2), n=10, d=3, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+    path = Path(problem, Frame(np.zeros(2), np.ones(2), 0.3))
+    path.descend(np.ones(6), np.zeros(6), np.zeros(6), 1.0, 1)
+    np.testing.assert_array_equal(path.extrapolate(1e-6, 4).reshape(2, 3)[:, 2], [1.5, 1.5])
+
+
+def test_a_run_uses_the_momentum_of_the_intercept_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int | None] = []
+    restarts: list[bool] = []
+    extrapolate, restart = Path.extrapolate, Path.restart
+
+    def recorded_point(path: Path, step_times_convexity: float, t: int | None = None) -> Vector:
+        steps.append(t)
+        return extrapolate(path, step_times_convexity, t)
+
+    def far_too_long(growth: StepGrowth, step: float, *_: object) -> float:
+        growth.is_restart = True
+        return step
+
+    def recorded_restart(path: Path) -> None:
+        restarts.append(path.slope_along_move(np.ones(3)) != 0)
+        restart(path)
+
+    monkeypatch.setattr(Path, "extrapolate", recorded_point)
+    monkeypatch.setattr(Path, "restart", recorded_restart)
+    monkeypatch.setattr(StepGrowth, "next_step", far_too_long)
+    problem, X, y = separable(Logistic())
+    solve(AdaptiveGd(steps=5), problem, X, y, Privacy(10.0, 1e-6))
+    assert steps == [1, 2, 3, 4, 5]
+    assert restarts == [True] * 5
 
 
 def test_steps_do_not_grow_where_their_noise_would_move_margins_much() -> None:
@@ -151,4 +213,4 @@ def test_a_descent_along_a_difference_of_similar_columns_ends_sooner(monkeypatch
 
     grown = risk()
     monkeypatch.setattr(StepGrowth, "next_step", lambda _, step, *__: step)
-    assert grown < 0.95 * risk()
+    assert grown < 0.97 * risk()
