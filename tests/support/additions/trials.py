@@ -49,13 +49,13 @@ def test_trial_of_a_loss() -> None:
     assert "log_cosh" in names("number")
     misses = kernels.c_function.cache_info().misses
     rng = np.random.default_rng(1)
-    problem, w = Problem(loss, n=2000, d=3, row_norm=2.0), np.array([0.3, -0.2, 0.1])
-    X = rng.uniform(-1, 1, (2000, 3))
-    y = X @ w + 0.01 * rng.standard_normal(2000)
+    problem, w = Problem(loss, n=20_000, d=3, row_norm=2.0), np.array([0.3, -0.2, 0.1])
+    X = rng.uniform(-1, 1, (20_000, 3))
+    y = X @ w + 0.01 * rng.standard_normal(20_000)
     for method in (methods.DpGd(), methods.OutputPerturbation(), methods.DpSvrg(epochs=3, inner_steps=400, batch=5)):
         assert plan(method, problem, Privacy(50.0, 1e-5)).release.epsilon <= 50
         assert np.linalg.norm(solve(method, problem, X, y, Privacy(50.0, 1e-5)).coefficients - w) < 0.1, method.name
-    queries = Plan((PlannedQuery("change", 9, PoissonGaussian(0.002), 1.0),))
+    queries = Plan((PlannedQuery("change", 9, PoissonGaussian(0.0002), 1.0),))
     oracle = WalkingOracle(problem, inputs.of_arrays(X, y, problem), queries, Noise())
     assert oracle.walk("change", w, w, np.zeros(3), 0.1, 9) is not None
     assert kernels.c_function.cache_info().misses == misses, "a first use compiles nothing"
