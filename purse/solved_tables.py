@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.inference import INTERCEPT, Inference, JointTest, TableAnswers, TableRow
+from purse.wire.inference import INTERCEPT, PARAMETER, ROBUST, Inference, JointTest, TableAnswers, TableRow
 from purse.wire.models import coefficient_terms
 
 _LINE_FIELDS = (
@@ -90,11 +90,13 @@ def published(features: Sequence[Column], target: Column | None, solved: Any, le
     solved : a `solvers.inference.table.SolvedTable`
     level : confidence of its intervals
     """
-    weights, residual_limit = solved.estimate.weights, None
+    weights, residual_limit, parameter = solved.estimate.weights, None, PARAMETER
     if weights.is_linear:
         residual_limit = weights.residual_limit * units(features, target)["target_unit"]
+        parameter = f"{PARAMETER} {ROBUST.format(limit=residual_limit)}"
     facts = Inference(
         level=level,
+        parameter=parameter,
         row_limit=weights.row_limit,
         score_limit=None if weights.is_linear else weights.score_limit,
         residual_limit=residual_limit,

@@ -82,7 +82,7 @@ def _registered(dataset: Registered) -> Output:
     """Return what is printed after a registration: the facts, the report of the values, and warnings."""
     has_outcomes = any(column.outcomes for column in dataset.report.columns)
     table = outcomes(dataset.report) if has_outcomes else ""
-    notes = [text.paragraph(line).rstrip() for line in (*_warnings(dataset), *cures(dataset.report))]
+    notes = [text.paragraph(line).rstrip() for line in dict.fromkeys((*_warnings(dataset), *cures(dataset.report)))]
     return Output(dataset, _facts(dataset) + table, notes)
 
 

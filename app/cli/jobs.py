@@ -24,7 +24,7 @@ from app.cli.output import Output, loss, neighbors, read_json, write_json
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire import jobs as wire
-from purse.wire.inference import ExpectedTable
+from purse.wire.inference import EXPECTED_IF, ExpectedTable
 
 _BASES = {
     "exact": "exact",
@@ -254,7 +254,8 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
     if price.expected_table is not None:
         table = price.expected_table
         width = f"intervals about {table.width_ratio:.2g} times as wide as without privacy"
-        facts.append(("table", f"{width}, about {table.resolved:.0f} of {table.coefficients} coefficients resolved"))
+        resolved = f"about {table.resolved:.0f} of {table.coefficients} coefficients resolved, {EXPECTED_IF}"
+        facts.append(("table", f"{width}, {resolved}"))
     elif is_model:
         facts.append(("forecast", price.forecast.statement))
     if price.share is not None:

@@ -29,7 +29,7 @@ from app.persistence.tables import datasets
 from app.settings import Settings
 from app.sources import holdout, partitions
 from app.sources.errors import Mismatch, SourceError, StorageUnreachable, TooLarge, Unparsed
-from app.sources.identifiers import identifying
+from app.sources.identifiers import unit_warnings
 from app.sources.matrix import checksum
 from purse.wire.base import Page
 from purse.wire.budgets import Budget
@@ -298,10 +298,5 @@ def warnings(budget: Privacy, spec: DatasetSpec, n: int) -> list[str]:
             "delta is 1/n or more: such a guarantee would allow publishing some records whole. Choose a delta far "
             "below 1/n."
         )
-    names = [] if spec.unit is not None else list(identifying(column.name for column in spec.columns))
-    if names:
-        statements.append(
-            f"One row is protected, not one person, and the column {names[0]!r} looks like a person's identifier. If "
-            "a person can have several rows, declare that column as the `unit` instead, so that persons are protected."
-        )
+    statements += unit_warnings(spec, (column.name for column in spec.columns))
     return statements

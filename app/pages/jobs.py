@@ -15,6 +15,7 @@ from app.pages.sheet import Kind, Sheet
 from purse.model import Model
 from purse.wire.base import Identifier
 from purse.wire.evaluations import ReleasedEvaluation
+from purse.wire.inference import EXPECTED_IF
 
 router = page_router()
 
@@ -53,7 +54,7 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """Return the price of the form, or the fields that it still needs."""
     sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
-    context: dict[str, Any] = {"quote": None, "jobs": 1}
+    context: dict[str, Any] = {"quote": None, "jobs": 1, "expected_if": EXPECTED_IF}
     if not missing(sheet.fields):
         try:
             context |= {"quote": await sheet.quote(), "jobs": len(sheet.documents)}

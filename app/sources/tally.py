@@ -14,7 +14,7 @@ from app.sources.batch import Batch
 from app.sources.cures import cure
 from app.sources.encoding import Fate, Fates, texts
 from app.sources.errors import Unparsed
-from app.sources.identifiers import identifying
+from app.sources.identifiers import unit_warnings
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import ColumnReport, FileReport, Outcome, OutcomeKind
@@ -81,7 +81,7 @@ class Tally:
     def report(self) -> FileReport:
         """All counts, and warnings about the names in the header."""
         columns = [self._column(*pair) for pair in zip(self._spec.columns, self._kinds, strict=True)]
-        return FileReport(records=self._records, columns=columns, warnings=self._warnings())
+        return FileReport(records=self._records, columns=columns, warnings=unit_warnings(self._spec, self._header))
 
     def check(self, header: Sequence[str]) -> None:
         """Raise `Unparsed` if more values of a column did not parse, or were clamped, than the declaration allows.
@@ -110,16 +110,6 @@ class Tally:
             max_unparsed=self._spec.most_unparsed(column.name),
             max_clamped=self._spec.most_clamped(column.name) if isinstance(column, NumberColumn) else None,
         )
-
-    def _warnings(self) -> list[str]:
-        """Return a warning if rows are protected although the header has a name like a person's identifier."""
-        names = list(identifying(self._header)) if self._spec.unit is None else []
-        if not names:
-            return []
-        return [
-            f"The file's column {names[0]!r} looks like a person's identifier, and no `unit` is declared: rows are "
-            "protected, not persons. If a person can have several rows, declare that column as the `unit`."
-        ]
 
 
 def _outcome_kind(column: Column, fate: Fate) -> OutcomeKind:

@@ -12,6 +12,14 @@ PARAMETER = (
     "It covers one coefficient alone, because intervals and p-values are not corrected for several tests."
 )
 
+ROBUST = (
+    "Residuals beyond {limit:.4g} are cut. If residuals are skewed and their size depends on the columns, the slopes "
+    "differ from those of least squares, often by more than the intervals, and change with epsilon."
+)
+"""Added to `PARAMETER` for a number target."""
+EXPECTED_IF = "if columns are not correlated, classes are balanced, and every level has rows, also (other)"
+"""Assumptions of an expected number of resolved coefficients."""
+
 
 class TableRow(Wire):
     """A coefficient in the units of the file, with its standard error. All numbers are null if it is not resolved."""
@@ -134,6 +142,7 @@ class ExpectedTable(Wire):
     width_ratio: float
     """Expected width of an interval over that of a table without privacy."""
     resolved: float
-    """Expected number of resolved coefficients, if no level of a category is rare."""
+    """Expected number of resolved coefficients, if columns are not correlated and no level of a category is rare. A
+    level without rows is never resolved, and neither is "(other)" if all values are declared."""
     at: list[ExpectedAt] = []
     """The same at other epsilons, in increasing order."""

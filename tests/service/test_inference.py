@@ -118,6 +118,9 @@ def test_a_table_is_in_the_units_of_the_file(
     assert 1 < quote["expected_table"]["width_ratio"] < 2
     ratios = [at["width_ratio"] for at in quote["expected_table"]["at"] if at["width_ratio"] is not None]
     assert ratios == sorted(ratios, reverse=True)
+    limit = model["inference"]["residual_limit"]
+    assert (limit is None) == (target == "readmitted")
+    assert limit is None or f"Residuals beyond {limit:.4g} are cut." in model["inference"]["parameter"]
     rows = {row["term"]: row for row in model["table"]}
     assert list(rows) == ["age", "smoker", "ward = south", "ward = closed", "ward = (other)", "intercept"]
     expected = {term: true for term, true in (truth | {"intercept": intercept}).items() if rows[term]["resolved"]}

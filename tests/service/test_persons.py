@@ -212,6 +212,23 @@ def test_a_column_named_like_an_identifier_causes_a_warning(service: Service, na
     assert any(repr(name) in warning for warning in dataset["warnings"]) == suspect
 
 
+@pytest.mark.parametrize(
+    ("column", "suspect"),
+    [
+        ({"type": "category", "categories": ["yes", "no"]}, False),
+        ({"type": "category", "categories": [f"a{i}@example.org" for i in range(40)]}, True),
+        ({"type": "number", "lower": 0, "upper": 1}, False),
+    ],
+)
+def test_a_column_with_few_declared_values_is_not_suspected_to_identify_persons(
+    service: Service, column: dict[str, object], suspect: bool
+) -> None:
+    spec = SPEC | {"columns": [{"name": "email", **column}, *SPEC["columns"][1:]], "max_unparsed": 1}
+    dataset = service.registered(spec, people().replace(b"age", b"email"))
+    assert len(dataset["warnings"]) == suspect
+    assert dataset["report"]["warnings"] == dataset["warnings"]  # one sentence, so that it can be printed once
+
+
 @pytest.mark.slow
 def test_terms_are_computed_in_the_slots_of_persons(service: Service) -> None:
     dataset = register(service, "terms", visits(4))

@@ -29,6 +29,7 @@ from app.cli.late import MODULES
 from app.cli.table import COMMANDS, SECTIONS, SUMMARIES, Command
 from purse import Client
 from purse.wire import tokens as wire_tokens
+from purse.wire.inference import EXPECTED_IF
 from tests.support import cli
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
@@ -456,6 +457,14 @@ def test_a_file_sets_which_points_dp_gd_releases(run: Run, name: str, tmp_path: 
     assert job["quote"]["queries"][0]["mechanism"]["steps"] == 20
 
 
+def test_a_warning_about_the_declaration_and_the_file_is_printed_once(run: Run, people: tuple[Path, Path, str]) -> None:
+    file, spec, name = people
+    file.write_text(file.read_text().replace("age", "patient_id"))
+    spec.write_text(json.dumps(SPEC | {"name": name}).replace("age", "patient_id"))
+    code, out, err = run("upload", str(file), "--spec", str(spec))
+    assert (code, (out + err).count("looks like")) == (0, 1)
+
+
 @pytest.mark.slow
 def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
@@ -464,6 +473,8 @@ def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, st
     code, out, _ = run("quote", name, "-t", "income", "-e", "0.5")
     assert code == 0
     assert re.search(r"noise multiplier", out)
+    code, out, _ = run("quote", name, "-t", "income", "-e", "20", "--inference")
+    assert (code, EXPECTED_IF in " ".join(out.split())) == (0, True)
     code, out, _ = run("submit", name, "-t", "income", "-e", "0.5", "--wait")
     job = re.findall(r"job_[a-z0-9]+", out)[0]
     assert re.search(r"^state +done$", out, re.M)
