@@ -161,18 +161,15 @@ def test_the_help_of_a_group_begins_with_examples(words: str, run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+def test_results_for_machines_are_json_documents(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    """`tests/docs/test_sessions.py` compares what these commands print for people."""
     file, spec, name = people
     dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
     assert (dataset["name"], dataset["rows"]) == (name, 401)
     options = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd")
-    quote = _document(run("quote", *options, "--json"))
-    assert quote["fits"]
-    assert _document(run("budget", name, "--json"))["jobs"] == 0
     job = _document(run("submit", *options, "--wait", "--json"))
     assert job["state"] == "done"
     assert _document(run("budget", dataset["id"], "--json"))["jobs"] == 1
-    assert job["id"] in [item["id"] for item in _document(run("jobs", "list", "--json"))]
     (job_line,) = (line for line in run("jobs", "list")[1].splitlines() if line.startswith(job["id"]))
     assert job_line.split()[-4:] == ["done", "0.5", f"{100 * job['share']:.3g}", "%"]
     assert name in job_line
@@ -188,11 +185,7 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     receipt = _document(run("receipt", "get", job["id"], "--out", str(folder), "--json"))
     assert receipt == json.loads((folder / "receipt.json").read_text())
     verification = _document(run("receipt", "verify", str(folder / "receipt.json"), "--json"))
-    assert verification["holds"]
-    assert verification["recomputed_epsilon"] <= 0.5
-    against = ("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
-    assert _document(run(*against, "--json"))["holds"]
-    assert run(*against)[::2] == (0, "")
+    assert (verification["holds"], verification["recomputed_epsilon"] <= 0.5) == (True, True)
 
 
 def test_a_sheet_of_a_workbook_is_checked_and_registered(
@@ -375,36 +368,17 @@ def test_a_model_is_evaluated_on_the_holdout_set(
         )
         quote = client.quote(model=trained.id, privacy=0.5, bins=10)
     assert (quote.dataset, quote.share) == (price["dataset"], price["share"])
-    receipt = tmp_path / "receipt"
-    _document(run("receipt", "get", json.loads(out.read_text())["job"], "--out", str(receipt), "--json"))
-    assert _document(run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out), "--json"))["holds"]
 
 
 @pytest.mark.slow
-def test_a_tuning_is_priced_and_submitted(run: Run, name: str, tmp_path: Path) -> None:
+def test_candidates_of_a_tuning_are_named_and_then_those_of_a_file(run: Run, name: str, tmp_path: Path) -> None:
     candidates = tmp_path / "candidates.json"
-    candidates.write_text(
-        '[{"method": {"name": "output_perturbation", "steps": 2}, "preparation": {"name": "declared"}}]'
-    )
-    arguments = (
-        "tune",
-        name,
-        "--target",
-        "income",
-        "--epsilon",
-        "0.5",
-        "--repeats",
-        "1",
-        "--candidates",
-        str(candidates),
-    )
-    price = _document(run(*arguments, "--method", "dp_gd", "--quote", "--json"))
+    candidates.write_text('[{"method": {"name": "output_perturbation"}, "preparation": {"name": "declared"}}]')
+    arguments = ("tune", name, "--target", "income", "--epsilon", "0.5")
+    chosen = ("--method", "dp_gd", "--candidates", str(candidates), "--repeats", "1")
+    price = _document(run(*arguments, *chosen, "--quote", "--json"))
     assert [trial["method"]["name"] for trial in price["method"]["trials"]] == ["dp_gd", "output_perturbation"]
-    job = _document(run(*arguments, "--method", "dp_gd", "--wait", "--json"))
-    assert (job["state"], job["quote"]["method"]) == ("done", price["method"])
-    code, text, _ = run("model", job["id"])
-    assert (code, "2 runs" in text) == (0, True)
-    code, _, err = run("tune", name, "--target", "income", "--epsilon", "0.5")
+    code, _, err = run(*arguments)
     assert (code, "name a candidate" in err) == (2, True)
 
 
@@ -414,25 +388,19 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, name: str, tmp_pat
     assert (code, err.count("\n")) == (1, 1)
     price = _document(run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "profile", "bins": 5}, True)
-    code, text, _ = run("stats", "profile", name, "--epsilon", "0.4", "--quote")
-    assert (code, "histograms" in text, "interval width" in text) == (0, True, True)
     profile = _document(
         run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--out", str(tmp_path / "p.json"), "--json")
     )
     assert (
         profile == json.loads((tmp_path / "p.json").read_text()) == _document(run("stats", "profile", name, "--json"))
     )
-    code, text, _ = run("stats", "profile", name)
-    assert code == 0
-    for words in ("age", "sex", "(other)", "median", profile["job"]):
-        assert words in text
     arguments = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd", "--preparation")
     for preparation in ("profile", f"profile:{profile['job']}"):
         quote = _document(run("quote", *arguments, preparation, "--json"))
         assert quote["preparation"]["profile"]["job"] == profile["job"]
         assert [query["name"] for query in quote["queries"]] == ["gradient"]
-    code, text, _ = run("quote", *arguments, "profile")
-    assert (code, f"profile {profile['job']}:" in text) == (0, True)
+    code, text, _ = run("quote", *arguments, "profile", "--slope-limit", "0.4")
+    assert (code, f"profile {profile['job']}:" in text, "clipped to 0.4 of" in text) == (0, True, True)
     job = _document(run("submit", *arguments, "profile", "--wait", "--json"))
     assert job["state"] == "done"
     _document(run("model", job["id"], "--out", str(tmp_path / "m.json"), "--json"))
@@ -443,18 +411,6 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, name: str, tmp_pat
         against = ("receipt", "verify", str(folder / "receipt.json"), "--model")
         assert _document(run(*against, str(tmp_path / f"{model_file}.json"), "--json"))["holds"]
         assert "another model" in run(*against, str(tmp_path / f"{other_file}.json"))[2]
-    _document(run("jobs", "wait", profile["job"], "--json"))
-
-
-@pytest.mark.slow
-def test_a_file_sets_which_points_dp_gd_releases(run: Run, name: str, tmp_path: Path) -> None:
-    additions = tmp_path / "more.json"
-    additions.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
-    arguments = (name, "--target", "income", "--epsilon", "0.5", "--with", str(additions))
-    assert _document(run("quote", *arguments, "--slope-limit", "0.4", "--json"))["slope_limit"] == 0.4
-    job = _document(run("submit", *arguments, "--wait", "--json"))
-    assert (job["state"], job["quote"]["method"]["release"]) == ("done", "last")
-    assert job["quote"]["queries"][0]["mechanism"]["steps"] == 20
 
 
 def test_a_warning_about_the_declaration_and_the_file_is_printed_once(run: Run, people: tuple[Path, Path, str]) -> None:
@@ -468,18 +424,10 @@ def test_a_warning_about_the_declaration_and_the_file_is_printed_once(run: Run, 
 @pytest.mark.slow
 def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
-    code, out, _ = run("upload", str(file), "--spec", str(spec))
-    assert (code, re.findall(r"^rows +401$", out, re.M) != []) == (0, True)
-    code, out, _ = run("quote", name, "-t", "income", "-e", "0.5")
-    assert code == 0
-    assert re.search(r"noise multiplier", out)
+    run("upload", str(file), "--spec", str(spec))
     code, out, _ = run("quote", name, "-t", "income", "-e", "20", "--inference")
     assert (code, EXPECTED_IF in " ".join(out.split())) == (0, True)
-    code, out, _ = run("submit", name, "-t", "income", "-e", "0.5", "--wait")
-    job = re.findall(r"job_[a-z0-9]+", out)[0]
-    assert re.search(r"^state +done$", out, re.M)
-    code, out, _ = run("model", job)
-    assert re.search(r"^sex = \(other\) +-?\d", out, re.M)
+    job = _document(run("submit", name, "-t", "income", "-e", "0.5", "--wait", "--json"))["id"]
     for released in (job, str(tmp_path / "m.json")):
         run("model", job, "--out", str(tmp_path / "m.json"))
         code, out, _ = run("predict", released, str(file))
@@ -510,24 +458,14 @@ def test_commands_print_tables_for_people(run: Run, people: tuple[Path, Path, st
     assert (code, re.search(r"^sex +category +f, m +-$", out, re.M) is not None) == (0, True)
     code, out, _ = run("server", "health", "--metrics")
     assert (code, "# TYPE" in out) == (0, True)
-    code, out, _ = run("receipt", "get", job, "--out", str(tmp_path))
+    run("receipt", "get", job, "--out", str(tmp_path))
     assert _document(run("receipt", "ask", str(tmp_path / "receipt.json"), "--json"))["chain"]
-    assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", out, re.M)
-    assert re.search(r"^neighbors +replace_one$", out, re.M)
     out = run("jobs", "show", job)[1]
     assert re.search(r"^title .*\bincome$", out, re.M)
     assert re.search(rf"^dataset +{name}$", out, re.M)
-    for arguments in (
-        ("datasets",),
-        ("budget",),
-        ("budget", name),
-        ("jobs", "list"),
-        ("jobs", "show", job),
-        ("token", "list"),
-    ):
+    for arguments, words in ((("budget",), name), (("token", "list"), "bootstrap")):
         code, out, err = run(*arguments)
-        assert (code, err) == (0, "")
-        assert name in out or job in out or "epsilon" in out or "bootstrap" in out
+        assert (code, err, words in out) == (0, "", True)
 
 
 @pytest.mark.slow
@@ -554,21 +492,6 @@ def test_grants_and_allotments_of_a_dataset(run: Run, name: str, monkeypatch: py
     assert _document(run("allot", "revoke", name, "alice", "--json"))["revoked"]
     assert _document(run("grant", "revoke", name, "alice", "--json"))["revoked"]
     assert as_alice("budget", name)[0] == 1
-
-
-@pytest.mark.slow
-def test_a_model_of_several_classes_has_a_table_for_each(run: Run, tmp_path: Path) -> None:
-    columns = [SPEC["columns"][0], {"name": "fruit", "type": "category", "categories": ["fig", "lime", "plum"]}]
-    (tmp_path / "fruits.csv").write_text("age,fruit\n" + "".join(f"{i},{['fig', 'plum'][i > 50]}\n" for i in range(99)))
-    (tmp_path / "fruits.json").write_text(json.dumps(SPEC | {"name": "fruits", "columns": columns}))
-    run("upload", str(tmp_path / "fruits.csv"), "--spec", str(tmp_path / "fruits.json"))
-    job = _document(run("submit", "fruits", "-t", "fruit", "-e", "0.5", "--wait", "--json"))["id"]
-    code, out, _ = run("model", job)
-    assert code == 0
-    assert re.findall(r"^Coefficients of class (\w+)$", out, re.M) == ["fig", "lime", "plum"]
-    assert len(re.findall(r"^age( +-?\d\S*){2}", out, re.M)) == 3
-    assert len(re.findall(r"^intercept( +-?\d\S*){2}", out, re.M)) == 3
-    assert out.count("compare the columns") == 1
 
 
 @pytest.mark.slow
@@ -653,25 +576,6 @@ def test_the_same_idempotency_key_charges_once(run: Run, name: str) -> None:
     assert _document(run(*arguments, "0.2"))["id"] == _document(run(*arguments, "0.2"))["id"]
     assert _document(run(*arguments, "0.3"), 1)["code"] == "idempotency_conflict"
     assert _document(run("budget", name, "--json"))["jobs"] == 1
-
-
-@pytest.mark.slow
-def test_a_changed_receipt_does_not_verify(run: Run, name: str, tmp_path: Path) -> None:
-    job = _document(run("submit", name, "--target", "income", "--epsilon", "0.5", "--wait", "--json"))["id"]
-    run("receipt", "get", job, "--out", str(tmp_path))
-    path = tmp_path / "receipt.json"
-    whole = json.loads(path.read_text())
-    path.write_text(json.dumps({**whole, "receipt": {**whole["receipt"], "epsilon": 0.01}}))
-    code, out, err = run("receipt", "verify", str(path))
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    # a key that the receipt brings along is not trusted, and without keys nothing is
-    path.write_text(json.dumps({**whole, "keys": json.loads((tmp_path / "keys.json").read_text())}))
-    assert run("receipt", "verify", str(path))[0] == 1
-    path.write_text(json.dumps(whole))
-    (tmp_path / "keys.json").rename(tmp_path / "elsewhere.json")
-    code, _, err = run("receipt", "verify", str(path))
-    assert (code, "--keys" in err) == (2, True)
-    assert run("receipt", "verify", str(path), "--keys", str(tmp_path / "elsewhere.json"))[0] == 0
 
 
 def test_the_command_line_is_wrong(run: Run, people: tuple[Path, Path, str]) -> None:

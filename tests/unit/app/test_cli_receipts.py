@@ -59,6 +59,16 @@ def test_the_report_states_the_signing_key_and_the_file_that_made_it_trusted(
     assert str(folder / "of-march.json") in capsys.readouterr().out
 
 
+def test_no_key_is_trusted_that_the_receipt_brings_along(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    receipt = json.loads((folder / "receipt.json").read_text())
+    (folder / "receipt.json").write_text(json.dumps(receipt | {"keys": KEYS}))
+    assert verified(folder) == 1
+    (folder / "keys.json").unlink()
+    assert verified(folder) == 2
+    out, err = capsys.readouterr()
+    assert (out, "--keys" in err) == ("", True)
+
+
 def test_the_file_of_a_released_model_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verified(folder, "--model", str(folder / "model.json"), "--json") == 0
     assert json.loads(capsys.readouterr().out)["holds"]

@@ -1,5 +1,6 @@
 """A model in people's hands: names, summary, the frames that it predicts from, other libraries' copies of it."""
 
+import re
 import warnings
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -74,7 +75,10 @@ def test_coefficients_have_names_and_are_in_the_summary() -> None:
         "mid": -0.3,
         "high": 0.2,
     }
-    assert "low" in several.summary()
+    summary = several.summary()
+    assert re.findall(r"^Coefficients of class (\w+)$", summary, re.M) == several.classes
+    assert len(re.findall(r"^age( +-?\d\S*){2}", summary, re.M)) == 3
+    assert summary.count("compare the columns") == 1
 
 
 def test_the_error_about_an_unknown_or_missing_column_names_it() -> None:
