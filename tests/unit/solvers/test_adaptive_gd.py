@@ -24,7 +24,7 @@ from solvers.methods import AdaptiveGd, DpGd, Method
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.defaults.step_growth import GROWTH
-from solvers.methods.path import L1Weight
+from solvers.methods.path import L1Weight, Path, StepGrowth
 from solvers.methods.slopes import LimitTest
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared
@@ -308,6 +308,30 @@ def test_the_weight_of_the_l1_is_not_learned_while_a_path_leaves_its_start(monke
     monkeypatch.setattr(L1Weight, "learn", lambda *_: learned.append(1))
     requested_limits(np.array([0.0, 1.0, -1.0]), 1.0, monkeypatch)
     assert len(learned) == len(range(20, 41)) + len(range(60 + 20, 201))
+
+
+def test_growth_of_steps_begins_anew_with_a_wide_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the noise of the wide limit, and it waits a tenth of the steps from the new start."""
+    used: list[tuple[StepGrowth, float]] = []
+    path_steps: list[int | None] = []
+    extrapolate = Path.extrapolate
+
+    def recorded_growth(growth: StepGrowth, step: float, _gradient: Vector, _path: Path, noise_std: float) -> float:
+        used.append((growth, noise_std))
+        return step
+
+    def recorded_point(path: Path, step_times_convexity: float, t: int | None = None) -> Vector:
+        path_steps.append(t)
+        return extrapolate(path, step_times_convexity, t)
+
+    monkeypatch.setattr(StepGrowth, "next_step", recorded_growth)
+    monkeypatch.setattr(Path, "extrapolate", recorded_point)
+    requested_limits(np.array([0.0, 1.0, -1.0]), 1.0, monkeypatch)
+    (first, narrow_noise), (second, wide_noise) = used[0], used[-1]
+    assert first is not second
+    assert wide_noise == pytest.approx(4 * narrow_noise)
+    assert used == [(first, narrow_noise)] * len(range(21, 41)) + [(second, wide_noise)] * len(range(60 + 21, 201))
+    assert path_steps == [*range(1, 41), *range(1, 141)]
 
 
 def test_a_limit_of_a_right_model_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
