@@ -1,6 +1,7 @@
 """Order and selection of tests, Hypothesis profiles, and fixtures for PostgreSQL."""
 
 import gc
+import itertools
 import logging
 import math
 import os
@@ -12,9 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from accounting.noise import Noise
 from app.persistence import postgres
+from solvers.solve import release
 from tests.support.patience import PATIENCE
 from tests.support.postgres import Cluster, NoPostgres, start_cluster
+from tests.support.seeded import SeededBits
 
 ROOT = Path(__file__).parent
 # Folders whose tests are all slow: servers, browsers, audits. Of two folders, files alternate in this proportion.
@@ -75,6 +79,13 @@ def _restore_process() -> Iterator[None]:
         yield
     logging.disable(logging.NOTSET)
     assert os.getpriority(os.PRIO_PROCESS, 0) == priority, "an attempt lowers the priority of its thread: start one"
+
+
+@pytest.fixture
+def seeded_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run of the test draws the same noise, and each release of the test has noise of its own."""
+    seeds = itertools.count(1)
+    monkeypatch.setitem(release.__globals__, "Noise", lambda: Noise(SeededBits(next(seeds))))
 
 
 @pytest.fixture(scope="session")

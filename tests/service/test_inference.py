@@ -106,6 +106,7 @@ def computed_again(service: Service, model: Model, target: str) -> tuple[SolvedT
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("seeded_noise")
 @pytest.mark.parametrize(
     ("target", "truth", "intercept"),
     [("readmitted", SLOPES, -50 * SLOPES["age"]), ("stay", DAYS, 18 - 50 * DAYS["age"])],

@@ -12,10 +12,11 @@ from app.wire import ForecastPrivacy, ForecastRequest
 from benchmarks.forecast import case_of, coded, profile_of, truth_of
 from purse.wire.budgets import Budget
 
-DISTANCE = 0.03  # in accuracy; the benchmark's is 0.006, and the run's own noise here about 0.005
+DISTANCE = 0.03  # in accuracy; with fresh noise, differences have the mean 0.005 and the std 0.007
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("seeded_noise")
 def test_a_forecast_from_a_profile_is_near_the_truth_if_the_signal_is_right() -> None:
     spec = data.spec(Budget(epsilon=5.0, delta=1e-6)).settled()
     uploaded, holdout = data.split(data.rows())

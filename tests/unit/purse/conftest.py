@@ -14,6 +14,6 @@ def scikit_learn() -> None:
 
 
 @pytest.fixture
-def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw the same noise in each fit."""
     monkeypatch.setitem(release.__globals__, "Noise", lambda: Noise(SeededBits(7)))

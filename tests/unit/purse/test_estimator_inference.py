@@ -18,7 +18,7 @@ def rows() -> tuple[Any, Any]:
     return X, X @ [1.0, -0.5] + rng.logistic(size=N)
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_tables_are_in_the_units_of_the_columns_and_charged() -> None:
     X, margins = rows()
     accountant = purse.BudgetAccountant(4.0, 1e-6)
@@ -54,7 +54,7 @@ def test_persons_are_the_rows_of_a_table_and_other_settings_are_refused() -> Non
         purse.PrivateLinearSVC(4.0, bounds=(-4, 4), classes=[0, 1], inference=True).fit(X, margins > 0)
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_a_table_of_counts_has_rate_ratios_and_predicts_means() -> None:
     X, _ = rows()
     rng = np.random.default_rng(1)

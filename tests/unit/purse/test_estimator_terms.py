@@ -32,7 +32,7 @@ def frame(rows: dict[str, Any]) -> Any:
     return pandas.DataFrame(rows)
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_a_table_of_a_formula_has_a_line_for_each_term() -> None:
     rows, y = people()
     fitted = purse.PrivateLinearRegression(8.0, terms=TERMS, inference=True, **DECLARED).fit(frame(rows), y)
@@ -69,7 +69,7 @@ def test_terms_that_do_not_fit_are_refused_before_the_charge(terms: Any) -> None
     assert accountant.fits == 0
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_classifiers_have_interactions_and_columns_of_arrays() -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (N, 2))

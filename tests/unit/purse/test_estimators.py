@@ -39,7 +39,7 @@ def _logistic(**settings: Any) -> Any:
     return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | settings))
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_a_fit_is_the_solvers_own_of_the_declared_rows() -> None:
     X, y = _rows()
     model = _logistic(epsilon=2.0).fit(10 + 5 * X, y)  # what is outside of the bounds counts as there
@@ -63,7 +63,7 @@ def test_two_fits_have_different_noise() -> None:
     assert (_logistic().fit(X, y).coef_ != _logistic().fit(X, y).coef_).all()
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_they_learn() -> None:
     """The noise is fixed; each bound is many times what its standard deviation would explain."""
     rng = np.random.default_rng(1)
@@ -86,7 +86,7 @@ def test_they_learn() -> None:
     np.testing.assert_allclose(model.predict_proba(some).sum(axis=1), 1.0)
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficient_each() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
     X, y = _rows(n=600)
@@ -150,7 +150,7 @@ def test_a_missing_declaration_is_refused_before_the_charge(changed: dict[str, A
     assert accountant.fits == 0
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("kind", [int, float, str, object, bool])
 @pytest.mark.parametrize("classes", [[0, 1], ["0", "1"]])
 def test_labels_of_any_type_are_matched_to_the_declared_classes(kind: Any, classes: Any) -> None:
@@ -209,7 +209,7 @@ def test_weights_are_refused_and_nothing_is_charged(estimator: str) -> None:
     assert accountant.fits == 0
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 def test_a_category_without_rows_has_coefficient_0_and_is_warned_of() -> None:
     rng = np.random.default_rng(3)
     X = np.column_stack((rng.uniform(-1, 1, 4000), rng.integers(0, 2, 4000)))
@@ -270,7 +270,7 @@ _LOSSES: dict[str, Loss] = {
 }
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("preparation", [None, Private(), Declared()])
 @pytest.mark.parametrize(("name", "settings"), _EACH)
 def test_a_fit_applies_the_requested_preparation_and_slope_limit(
@@ -303,7 +303,7 @@ def test_auto_limits_residuals_if_a_slope_limit_is_set() -> None:
 _VISITS: Any = {"lower": 0, "upper": 50, "origin": 0, "scale": 10, "default": 2}
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("form", ["fields", "column", "in order"])
 def test_a_declared_origin_and_scale_are_the_services(form: str) -> None:
     """The same model as of codes that the service would store; the rest of a declaration is as it was."""
@@ -357,7 +357,7 @@ def test_a_declaration_of_another_column_is_refused() -> None:
     assert _logistic(bounds=[columns[0], read, columns[1]]).fit(frame, [0, 1] * 10).coef_names_ == ["a", "b", "c"]
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize(("name", "settings"), _EACH)
 def test_rows_are_protected_by_person_if_persons_are_given(name: str, settings: Any) -> None:
     """The coefficients equal those of `solve`. Rows above the cap and the order of persons' rows change nothing."""
@@ -380,7 +380,7 @@ def test_rows_are_protected_by_person_if_persons_are_given(name: str, settings: 
     np.testing.assert_array_equal(fitted.release_.coefficients, expected.coefficients)
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize(("name", "settings"), _EACH)
 def test_a_row_may_be_protected_under_zero_out(name: str, settings: Any) -> None:
     X, y = _rows(300)
@@ -392,7 +392,7 @@ def test_a_row_may_be_protected_under_zero_out(name: str, settings: Any) -> None
     assert 1.9 < multipliers[1] / multipliers[0] < 2.1, "zeroing a record moves sums half as far as replacing it"
 
 
-@pytest.mark.usefixtures("seeded")
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize(("name", "settings"), _EACH)
 def test_sparse_rows_release_the_same_model_as_dense_rows(name: str, settings: Any) -> None:
     sparse = pytest.importorskip("scipy.sparse")
