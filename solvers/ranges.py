@@ -22,6 +22,10 @@ class Whole:
         if type(value) is not int or not 1 <= value <= self.largest:
             raise Unsuitable(f"{name} must be an integer in [1, {self.largest}]")
 
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON schema of a setting, with this range."""
+        return _limited(handler(core_schema), minimum=1, maximum=self.largest)
+
 
 @dataclass(frozen=True, slots=True)
 class Real:
@@ -45,6 +49,18 @@ class Real:
         if not is_within and not (is_number and self.or_zero and value == 0):
             also, bracket = "be 0 or " if self.or_zero else "", "(" if self.is_open else "["
             raise Unsuitable(f"{name} must {also}lie in {bracket}{self.lowest:g}, {self.highest:g}]")
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """Return the JSON schema of a setting, with the limits of this range; one that also has 0 begins there."""
+        lowest = {"exclusiveMinimum" if self.is_open else "minimum": 0 if self.or_zero else self.lowest}
+        return _limited(handler(core_schema), maximum=self.highest, **lowest)
+
+
+def _limited(schema: dict[str, Any], **limits: float) -> dict[str, Any]:
+    """Add limits to the schema of a number, which may be one of several choices."""
+    number = next(choice for choice in schema.get("anyOf", [schema]) if choice["type"] in ("integer", "number"))
+    number.update(limits)
+    return schema
 
 
 Step = Annotated[float | None, Real(0, 1e15, is_open=True)]

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 import solvers  # noqa: F401  # defines all settings and runs
 from solvers.errors import Unsuitable
@@ -77,6 +78,23 @@ def test_every_number_that_a_request_may_set_has_a_range(method: Any) -> None:
         parts = (field.type, *get_args(field.type))
         kinds = {*parts, *(kind for part in parts for kind in get_args(part))}
         assert _ranges(field.type) or not {int, float} & {kind for kind in kinds if isinstance(kind, type)}, field.name
+
+
+@pytest.mark.parametrize("method", get_args(Method), ids=lambda method: str(method.__name__))
+def test_the_schema_of_a_request_has_the_ends_of_each_range(method: Any) -> None:
+    """A range that also has 0 begins there in the schema."""
+    properties = TypeAdapter(method).json_schema()["properties"]
+    for field in fields(method):
+        for valid in _ranges(field.type):
+            schema = properties[field.name]
+            (number,) = (each for each in schema.get("anyOf", [schema]) if "maximum" in each)
+            lowest = number.get("minimum", number.get("exclusiveMinimum"))
+            for end in (lowest, number["maximum"]):
+                if end != number.get("exclusiveMinimum"):
+                    valid.check(end, field.name)
+            for out in (number.get("exclusiveMinimum", lowest - 1), number["maximum"] + 1):
+                with pytest.raises(Unsuitable):
+                    valid.check(out, field.name)
 
 
 @pytest.mark.parametrize(
