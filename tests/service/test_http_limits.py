@@ -260,15 +260,6 @@ def test_there_are_no_other_protocols(server: Live) -> None:
         assert connection.recv(2**16).startswith(b"HTTP/1.1 200")
 
 
-def test_head_is_get_without_its_body(server: Live) -> None:
-    with connected(server) as connection:
-        connection.sendall(START.replace(b"GET", b"HEAD") + b"Connection: close\r\n\r\n")
-        head, _, body = remaining_answer(connection).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200")
-    assert b"content-length: 15" in head.lower()
-    assert body == b""
-
-
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live(tmp_path_factory.mktemp("live")) as running:

@@ -110,6 +110,7 @@ def test_a_tuning_and_a_forecast_take_terms(shared: Service, hospital: str) -> N
         ({"terms": [{"factors": [{"column": "gone"}]}]}, "body.terms.0.factors.0.column"),
         ({"terms": [{"factors": [{"column": "age", "knots": [90]}]}]}, "body.terms.0.factors.0.knots"),
         ({"terms": [{"factors": [{"column": "age", "power": 0}]}]}, "body.terms.0.factors.0.power"),
+        ({"terms": [{"factors": [{"column": "sex", "power": 2}]}]}, "body.terms.0.factors.0"),
         ({"preparation": {"name": "profile"}}, "body.preparation"),
         ({"inference": True, "reference": {"sex": "F"}}, "body.reference"),
     ],

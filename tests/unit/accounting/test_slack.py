@@ -168,15 +168,6 @@ def test_books_gauges_and_json() -> None:
             LedgerState.from_json(state.to_json() | {"spent": [str(s) for s in spent]})
 
 
-@pytest.mark.slow
-def test_an_empty_ledger_still_admits_one_job_whole() -> None:
-    dear = calibrate((Query("half_pass", 1, MECHANISM),), Privacy(3.0, 1e-6)).plan
-    state, _ = advance(None, Opened("d1", 1000, RULE), "t")
-    assert not RULE.admits(RULE.zero_cost, RULE.cost(dear))
-    state, _ = advance(state, charge_of("j", RULE.cost(dear), Privacy(3.0, 1e-6)), "t")
-    assert (state.whole, spent_epsilon(state), remaining_epsilon(state)) == (True, 3.0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("interval", "masses", "infinity", "why"),
     [
