@@ -160,6 +160,12 @@ def _spread(values: Sequence[float]) -> Spread:
 def _rests_on(question: ForecastScores, answer: Forecasted, source: TwinSource) -> list[str]:
     problem = question.price.problem
     statements = [_BASES[source]]
+    sample, drawn = question.twin.sample, answer.records * problem.unit.slots
+    if source == "sample" and sample is not None and (distinct := len(sample.parted[0].rows)) < drawn:
+        statements.append(
+            f"The sample has {distinct:,} rows to train on, so rows repeat among the {drawn:,} drawn ones. A model "
+            "fits few rows too closely, so that the scores and the optimum are usually too low."
+        )
     if source != "sample":
         statements.append(
             "No public fact describes how the target depends on the other columns. A linear relation of strength "

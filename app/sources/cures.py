@@ -14,8 +14,6 @@ _DATE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([ T][0-9:.,]+)?")
 
 def cure(column: Column, dialect: Dialect, kind: OutcomeKind, examples: Sequence[str]) -> str | None:
     """Return what to declare or to write, or None if nothing is wrong, or no remedy is known."""
-    if kind == "missing":
-        return None
     finding = f"The file contains {_listed(examples)}."
     if kind == "clamped":
         return f"{finding} If such values are possible, declare wider bounds, but take them from prior knowledge."
@@ -35,6 +33,17 @@ def cure(column: Column, dialect: Dialect, kind: OutcomeKind, examples: Sequence
         and_decimal = f", and {mark!r} as its `decimal`" if grouped[1] == dialect.decimal else ""
         return f"{finding} Declare {grouped[1]!r} as the dialect's `thousands`{and_decimal}."
     return f"{finding} Write plain numbers, or declare a category column."
+
+
+def cure_of_missing(column: Column) -> str | None:
+    """Return what to declare if many values are missing, or None if the column declares what replaces them."""
+    if isinstance(column, CategoryColumn) or column.default is not None or column.date is not None:
+        return None
+    middle = (column.lower + column.upper) / 2
+    return (
+        f"They count as {middle:g}, the middle of the range. If another number is typical, declare it as the column's "
+        "`default`, but take it from prior knowledge. If most are missing, leave the column out."
+    )
 
 
 def _of_category(column: CategoryColumn, finding: str, examples: Sequence[str]) -> str:

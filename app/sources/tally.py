@@ -3,7 +3,6 @@
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.sources.batch import Batch
-from app.sources.cures import cure
+from app.sources.cures import cure, cure_of_missing
 from app.sources.encoding import Fate, Fates, texts
 from app.sources.errors import Unparsed
 from app.sources.identifiers import unit_warnings
@@ -96,11 +95,16 @@ class Tally:
             raise Unparsed(report)
 
     def _column(self, column: Column, kinds: Mapping[Fate, _Kind]) -> ColumnReport:
-        remedy = partial(cure, column, self._spec.dialect)
         outcomes = [
-            Outcome(what=name, count=k.count, line=k.line, examples=[*k.examples], cure=remedy(name, [*k.examples]))
-            for name, k in ((_outcome_kind(column, fate), kind) for fate, kind in kinds.items())
-            if k.count
+            Outcome(
+                what=_outcome_kind(column, fate),
+                count=kind.count,
+                line=kind.line,
+                examples=[*kind.examples],
+                cure=self._cure(column, fate, kind),
+            )
+            for fate, kind in kinds.items()
+            if kind.count
         ]
         parsed = self._records - sum(outcome.count for outcome in outcomes)
         return ColumnReport(
@@ -110,6 +114,12 @@ class Tally:
             max_unparsed=self._spec.most_unparsed(column.name),
             max_clamped=self._spec.most_clamped(column.name) if isinstance(column, NumberColumn) else None,
         )
+
+    def _cure(self, column: Column, fate: Fate, kind: _Kind) -> str | None:
+        if fate != Fate.MISSING:
+            return cure(column, self._spec.dialect, _outcome_kind(column, fate), [*kind.examples])
+        is_frequent = kind.count > self._spec.most_unparsed(column.name) * self._records
+        return cure_of_missing(column) if is_frequent else None
 
 
 def _outcome_kind(column: Column, fate: Fate) -> OutcomeKind:

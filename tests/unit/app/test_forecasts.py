@@ -158,6 +158,14 @@ def test_a_sample_whose_target_never_changes_has_no_r2() -> None:
     assert _here("well", 1000, Sample.of(rows)).constant == 1.0
 
 
+@pytest.mark.parametrize(("count", "is_small"), [(100, True), (500, False)])
+def test_a_forecast_states_that_rows_of_a_small_sample_repeat(count: int, is_small: bool) -> None:
+    rows = np.random.default_rng(1).integers(0, 2, (count, len(_spec().columns))).astype(float)
+    forecast = _here("well", 400, Sample.of(rows))
+    statements = [statement for statement in forecast.rests_on if "rows repeat" in statement]
+    assert [f"{count * 4 // 5} rows to train on" in statement for statement in statements] == [True] * is_small
+
+
 def test_a_sample_is_scored_on_rows_that_were_not_trained_on(tmp_path: Path) -> None:
     file, spec = tmp_path / "sample.csv", _spec()
     lines = [f"{age},a,{500 * age},{'yes' if age > 50 else 'no'}" for age in range(100)]

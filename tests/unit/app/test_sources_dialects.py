@@ -457,6 +457,19 @@ def test_the_cure_of_an_unparsed_number_names_the_dialect_option(tmp_path: Path,
     assert hint in (column.outcomes[0].cure or "")
 
 
+@pytest.mark.parametrize(
+    ("missing", "declared", "is_suggested"), [(2, {}, True), (1, {}, False), (2, {"default": 1.0}, False)]
+)
+def test_many_missing_numbers_without_a_declared_default_have_a_cure(
+    tmp_path: Path, missing: int, declared: dict[str, float], is_suggested: bool
+) -> None:
+    number = {"name": "x", "type": "number", "lower": 0, "upper": 6} | declared
+    content = "x,c\n" + ",red\n" * missing + "4,red\n" * (20 - missing)
+    [column, _] = counted(tmp_path / "file", content, columns=[number, COLUMNS[1]], max_unparsed=0.05).columns
+    [outcome] = column.outcomes
+    assert ("They count as 3, the middle of the range." in (outcome.cure or "")) == is_suggested
+
+
 _CELLS = st.tuples(
     st.floats(-20, 20).map(lambda x: round(x, 3)) | st.none(),
     st.sampled_from(["red", "dört; büş", "say 'no'", "blue", "a\nb", '"', "", ","]),
