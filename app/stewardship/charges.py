@@ -36,8 +36,9 @@ def charge(database: Database, steward: Principal, dataset_id: str, request: Ext
     Raises
     ------
     ApiError
-        not_found; budget_exhausted; idempotency_conflict if the label was used for another event; out_of_range if no
-        ledger could record it or it does not fit the number of records; method_filter_mismatch; dataset_damaged.
+        not_found; budget_exhausted; idempotency_conflict if the label was used for another event, or for another
+        dataset of the family; out_of_range if no ledger could record it or it does not fit the number of records;
+        method_filter_mismatch; dataset_damaged.
     """
     with database.read() as connection:  # pricing may take a second, for which no writer should wait
         row = store.visible(connection, dataset_id, steward)
@@ -78,8 +79,9 @@ def _charged(
     entry = ledger.external(connection, row.id, request.label)
     if entry is None:
         return _entered(connection, row, request, cost, steward, at)
-    if entry.body["event"] != event_to_json(request.event):
-        raise ApiError("idempotency_conflict", "This label was used for another event. Use a new label.")
+    if (entry.body["dataset"], entry.body["event"]) != (row.id, event_to_json(request.event)):
+        detail = "This label was used for another event, or for another dataset of the family. Use a new label."
+        raise ApiError("idempotency_conflict", f"Nothing was charged. {detail}")
     return entry
 
 

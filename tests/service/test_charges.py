@@ -56,6 +56,19 @@ def test_the_same_label_is_the_same_charge(service: Service) -> None:
     assert _charge(service, dataset, GAUSSIAN, "another").json()["budget"]["jobs"] == 2
 
 
+def test_a_label_of_one_dataset_charges_no_other_dataset_of_its_family(service: Service) -> None:
+    """Both releases happened. If the second one were taken for the first, it would be free."""
+    dataset, sibling = service.dataset(family="people"), service.dataset(family="people")
+    assert _charge(service, dataset, GAUSSIAN).status_code == 201
+    state_before = service.durable(sibling)
+    refused = _charge(service, sibling, GAUSSIAN)
+    assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
+    assert service.durable(sibling) == state_before
+    charge = _charge(service, sibling, GAUSSIAN, "another").json()
+    assert (charge["dataset"], charge["budget"]["jobs"]) == (sibling, 2)
+    assert _charge(service, sibling, GAUSSIAN, "another").json() == charge
+
+
 def test_a_sampled_event_is_charged_if_it_fits_the_number_of_records(service: Service) -> None:
     """A batch larger than the dataset would be charged less than it costs."""
     dataset = service.dataset()
