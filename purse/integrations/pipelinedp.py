@@ -12,10 +12,16 @@ real cost under either relation (docs/proofs/integrations.md). Its noise is PyDP
 
 Private partition selection is refused, because it may reveal a partition with probability delta, and no event of a
 session bounds that. Pass `public_partitions`. Gaussian noise for variances, vector sums and percentiles is refused,
-because PipelineDP divides its budget in other ways. Use Laplace noise for these.
+because PipelineDP divides its budget in other ways. Use Laplace noise for these. Parameters with which PipelineDP
+leaves out a protection are refused, too.
+
+The accountant does not see two uses of PipelineDP. Spark computes a result again for each action and Beam for each run
+of the pipeline, with fresh noise that is not recorded: store the first result. `calculate_private_contribution_bounds`
+spends its `calculation_eps` outside of every accountant: do not use it on records of a session's dataset.
 """
 
 import math
+import sys
 from typing import Any, Final
 
 from purse.client import Client, SessionHandle
@@ -39,6 +45,24 @@ with needing("purse.integrations.pipelinedp", "pipelinedp"):
 _ONE_GAUSSIAN: Final = frozenset({"Count", "Sum", "MeanCount", "MeanSum", "PrivacyIdCount"})
 """Names of mechanisms whose Gaussian noise has the whole (epsilon, delta) of the mechanism."""
 _STEP: Final = 1 - 2**-10
+_UNPROTECTED: Final = (
+    (
+        "public_partitions_already_filtered",
+        True,
+        "PipelineDP then releases every partition of the data. Pass all rows and public_partitions",
+    ),
+    (
+        "contribution_bounds_already_enforced",
+        True,
+        "PipelineDP then does not bound the rows of a privacy id. Extract a privacy id, such as the number of the row",
+    ),
+    (
+        "perform_cross_partition_contribution_bounding",
+        False,
+        "PipelineDP then does not bound the partitions of a privacy id. Leave it out",
+    ),
+)
+"""Parameters of an aggregation, the value with which it leaves out a protection, and what to do instead."""
 
 
 class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
@@ -85,6 +109,17 @@ class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
             )
         return super().request_budget(mechanism_type, *arguments, **options)
 
+    def scope(self, weight: float) -> Any:
+        """Return the scope of an aggregation. PipelineDP's engine calls this before it plans a mechanism.
+
+        Raises
+        ------
+        UnsupportedMechanism
+            if the parameters of the aggregation leave out a protection.
+        """
+        _refuse_unprotected(sys._getframe(1).f_locals.get("params"))
+        return super().scope(weight)
+
     def compute_budgets(self) -> None:
         """Reserve and record all mechanisms of the pipeline, then let it run.
 
@@ -116,6 +151,17 @@ class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
             multiplier = smallest_multiplier(spec.eps, spec.delta)
             return {"type": "GaussianDpEvent", "noise_multiplier": multiplier}, spec.count
         return pure_event(spec.eps, changed_units(self._dataset)), spec.count
+
+
+def _refuse_unprotected(params: object) -> None:
+    """Raise `UnsupportedMechanism` for parameters of an aggregation whose epsilon bounds no privacy loss."""
+    for name, unprotected, reason in _UNPROTECTED:
+        if getattr(params, name, not unprotected) is unprotected:
+            raise UnsupportedMechanism(f"{name}={unprotected} is not supported in a session, because {reason}")
+    if getattr(params, "custom_combiners", None):
+        raise UnsupportedMechanism(
+            "custom_combiners are not supported in a session, because they draw their own noise. Use metrics"
+        )
 
 
 def smallest_multiplier(epsilon: float, delta: float) -> float:

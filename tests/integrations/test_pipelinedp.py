@@ -1,7 +1,8 @@
 """PipelineDP's own engine, whose mechanisms a session reserves and records before the pipeline runs."""
 
 import math
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from purse.integrations import pipelinedp  # noqa: E402
 ROWS = [(person, person % 3, float(person % 5)) for person in range(60)]
 
 
-def aggregated(budget: Any, kind: Any, metrics: list[Any], **options: Any) -> Any:
-    """Return the lazy result of one aggregation over ROWS."""
+def aggregated(
+    budget: Any, kind: Any, metrics: list[Any], changes: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> Any:
+    """Return the lazy result of one aggregation over ROWS; `changes` are parameters of the aggregation."""
     engine = library.DPEngine(budget, library.LocalBackend())
     parameters = library.AggregateParams(
         noise_kind=kind,
@@ -28,6 +31,7 @@ def aggregated(budget: Any, kind: Any, metrics: list[Any], **options: Any) -> An
         max_contributions_per_partition=1,
         min_value=0.0,
         max_value=4.0,
+        **changes,
     )
     extractors = library.DataExtractors(
         privacy_id_extractor=lambda row: row[0],
@@ -35,6 +39,12 @@ def aggregated(budget: Any, kind: Any, metrics: list[Any], **options: Any) -> An
         value_extractor=lambda row: row[2],
     )
     return engine.aggregate(ROWS, parameters, extractors, **options)
+
+
+def unreachable() -> Any:
+    """Return a client that describes a dataset and opens no session."""
+    dataset = SimpleNamespace(budget=SimpleNamespace(neighbors="zero_out"))
+    return SimpleNamespace(datasets=SimpleNamespace(get=lambda _: dataset))
 
 
 @pytest.mark.slow
@@ -73,13 +83,45 @@ def test_the_charged_multiplier_is_below_that_of_every_noise_with_this_guarantee
     assert 0.99 * exact < charged < exact
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("public_partitions_already_filtered", True),
+        ("contribution_bounds_already_enforced", True),
+        ("perform_cross_partition_contribution_bounding", False),
+    ],
+)
+@pytest.mark.parametrize("partitions", [None, [0, 1, 2]])
+def test_an_aggregation_that_leaves_out_a_protection_is_refused(
+    name: str, value: bool, partitions: list[int] | None
+) -> None:
+    """PipelineDP would release every partition of the data, or let a privacy id have any number of rows."""
+    budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=0.5, total_delta=0.0)
+    with pytest.raises(UnsupportedMechanism, match=f"{name}={value} is not supported"):
+        aggregated(
+            budget,
+            library.NoiseKind.LAPLACE,
+            [library.Metrics.COUNT],
+            {name: value},
+            public_partitions=partitions,
+        )
+    assert not budget.mechanism_specs
+
+
+def test_noise_of_custom_combiners_is_refused() -> None:
+    budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=0.5, total_delta=0.0)
+    combiner = SimpleNamespace(
+        request_budget=lambda accountant: accountant.request_budget(library.MechanismType.LAPLACE)
+    )
+    with pytest.raises(UnsupportedMechanism, match="custom_combiners"):
+        aggregated(budget, library.NoiseKind.LAPLACE, [], {"custom_combiners": [combiner]}, public_partitions=[0, 1, 2])
+    assert not budget.mechanism_specs
+
+
 @pytest.mark.parametrize("number", [math.inf, math.nan])
 @pytest.mark.parametrize("kind", list(library.NoiseKind))
 def test_a_budget_that_is_not_finite_is_refused(number: float, kind: Any) -> None:
-    unreachable: Any = SimpleNamespace(
-        datasets=SimpleNamespace(get=lambda _: SimpleNamespace(budget=SimpleNamespace(neighbors="zero_out")))
-    )
-    budget = pipelinedp.SessionBudgetAccountant(unreachable, "any", total_epsilon=number, total_delta=1e-6)
+    budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=number, total_delta=1e-6)
     aggregated(budget, kind, [library.Metrics.COUNT], public_partitions=[0, 1, 2])
     with pytest.raises((UnsupportedMechanism, RuntimeError)):
         budget.compute_budgets()
@@ -98,9 +140,7 @@ def test_a_pipeline_that_does_not_fit_gets_no_budget(client: Client, register: R
 
 
 def test_mechanisms_that_no_event_bounds_are_refused() -> None:
-    dataset: Any = SimpleNamespace(budget=SimpleNamespace(neighbors="zero_out"))
-    client: Any = SimpleNamespace(datasets=SimpleNamespace(get=lambda _: dataset))
-    budget = pipelinedp.SessionBudgetAccountant(client, "any", total_epsilon=1.0, total_delta=1e-6)
+    budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=1.0, total_delta=1e-6)
     with pytest.raises(UnsupportedMechanism):
         aggregated(budget, library.NoiseKind.LAPLACE, [library.Metrics.COUNT])
     with pytest.raises(UnsupportedMechanism):
