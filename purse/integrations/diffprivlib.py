@@ -12,14 +12,16 @@ the dataset, where k is the number of rows by which they differ. k is 1 under ze
 
 diffprivlib's noise is in floating point, and its statement is taken as it is. The adapter refuses delta above 0, which
 no event of a session can state. It refuses LinearRegression with an intercept, which spends more than its epsilon, and
-KMeans, whose `labels_` and `inertia_` are exact. It makes diffprivlib's PrivacyLeakWarning an error. `classes_` and
-`n_iter_` of a fitted model are exact as well, and are not part of the guarantee.
+KMeans, whose `labels_` and `inertia_` are exact. It refuses a `random_state`, with which noise is predictable. It makes
+diffprivlib's PrivacyLeakWarning an error. `classes_` and `n_iter_` of a fitted model are exact as well, and are not
+part of the guarantee.
 """
 
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
+from secrets import SystemRandom
+from typing import Any, Self
 
 from purse.client import Client, SessionHandle
 from purse.extras import needing
@@ -36,7 +38,7 @@ from purse.wire.datasets import Dataset
 with needing("purse.integrations.diffprivlib", "diffprivlib"):
     from diffprivlib import BudgetAccountant
     from diffprivlib.models import KMeans, LinearRegression
-    from diffprivlib.utils import PrivacyLeakWarning
+    from diffprivlib.utils import PrivacyLeakWarning, check_random_state
 
 
 class SessionAccountant(BudgetAccountant):  # type: ignore[misc]
@@ -65,13 +67,15 @@ class SessionAccountant(BudgetAccountant):  # type: ignore[misc]
         Raises
         ------
         UnsupportedMechanism
-            for a delta above 0, and for a model that spends more than it states.
+            for a delta above 0, for a chosen `random_state`, and for a model that spends more than it states.
         NotCovered, ProblemError
             if the plan has no such answer left; then the answer must not be computed.
         """
         super().check(epsilon, delta)
         if not self._is_spending:
-            _refuse_more_than_stated(sys._getframe(1).f_locals.get("self"))
+            of_caller = sys._getframe(1).f_locals
+            _refuse_more_than_stated(of_caller.get("self"))
+            _refuse_predictable(of_caller)
             self._record(epsilon, delta)
         return True
 
@@ -117,6 +121,22 @@ def _refuse_more_than_stated(model: object) -> None:
         raise UnsupportedMechanism(
             "KMeans is not supported in a session, because its labels_ and inertia_ are exact functions of the data"
         )
+
+
+def _refuse_predictable(of_caller: Mapping[str, Any]) -> None:
+    """Raise `UnsupportedMechanism` if the caller chose a generator of random numbers.
+
+    Parameters
+    ----------
+    of_caller : local variables of the tool, or of the method of a model, that calls `check`
+    """
+    for chosen in (getattr(of_caller.get("self"), "random_state", None), of_caller.get("random_state")):
+        # This is how mechanisms read it: without a choice, they take the generator of the operating system.
+        if not isinstance(check_random_state(chosen, True), SystemRandom):
+            raise UnsupportedMechanism(
+                "random_state is not supported in a session, because a chosen seed makes the noise predictable. "
+                "Leave it out"
+            )
 
 
 def reserve(

@@ -128,6 +128,40 @@ def test_models_that_reveal_more_than_they_state_are_refused() -> None:
     assert session.total == 0
 
 
+SEEDED: dict[str, Any] = {
+    "mean": lambda a: library.tools.mean(ROWS, bounds=BOUNDS, epsilon=0.5, random_state=1, accountant=a),
+    "sum": lambda a: library.tools.sum(ROWS, bounds=BOUNDS, epsilon=0.5, random_state=1, accountant=a),
+    "var": lambda a: library.tools.var(ROWS, bounds=BOUNDS, epsilon=0.5, random_state=1, accountant=a),
+    "median": lambda a: library.tools.median(ROWS, bounds=BOUNDS, epsilon=0.5, random_state=1, accountant=a),
+    "columns": lambda a: library.tools.mean(ROWS, bounds=BOUNDS, epsilon=1.5, axis=0, random_state=1, accountant=a),
+    "histogram": lambda a: library.tools.histogram(ROWS, range=BOUNDS, epsilon=0.5, random_state=1, accountant=a),
+    "generator": lambda a: library.tools.mean(
+        ROWS, bounds=BOUNDS, epsilon=0.5, random_state=np.random.RandomState(1), accountant=a
+    ),
+    "logistic": lambda a: library.models.LogisticRegression(
+        epsilon=0.5, data_norm=2.0, random_state=1, accountant=a
+    ).fit(ROWS, CLASSES),
+    "naive_bayes": lambda a: library.models.GaussianNB(epsilon=0.5, bounds=BOUNDS, random_state=1, accountant=a).fit(
+        ROWS, CLASSES
+    ),
+    "scaler": lambda a: library.models.StandardScaler(epsilon=0.5, bounds=BOUNDS, random_state=1, accountant=a).fit(
+        ROWS
+    ),
+    "tree": lambda a: library.models.DecisionTreeClassifier(
+        max_depth=2, epsilon=0.5, bounds=BOUNDS, classes=[0, 1], random_state=1, accountant=a
+    ).fit(ROWS, CLASSES),
+}
+
+
+@pytest.mark.parametrize("answer", SEEDED.values(), ids=list(SEEDED))
+def test_a_chosen_seed_is_refused(answer: Any) -> None:
+    """With it, the noise can be drawn again and subtracted."""
+    budget, session = accountant(0.5, 0.5, 0.5)
+    with pytest.raises(UnsupportedMechanism, match="random_state is not supported"):
+        answer(budget)
+    assert session.total == 0
+
+
 def test_the_intercept_of_linear_regression_spends_more_than_its_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused because the epsilons of its noise add up to more than the stated epsilon."""
     spent: list[float] = []
