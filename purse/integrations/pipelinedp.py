@@ -156,7 +156,7 @@ class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
 def _refuse_unprotected(params: object) -> None:
     """Raise `UnsupportedMechanism` for parameters of an aggregation whose epsilon bounds no privacy loss."""
     for name, unprotected, reason in _UNPROTECTED:
-        if getattr(params, name, not unprotected) is unprotected:
+        if bool(getattr(params, name, not unprotected)) is unprotected:
             raise UnsupportedMechanism(f"{name}={unprotected} is not supported in a session, because {reason}")
     if getattr(params, "custom_combiners", None):
         raise UnsupportedMechanism(

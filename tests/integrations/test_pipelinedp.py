@@ -88,16 +88,18 @@ def test_the_charged_multiplier_is_below_that_of_every_noise_with_this_guarantee
     [
         ("public_partitions_already_filtered", True),
         ("contribution_bounds_already_enforced", True),
+        ("contribution_bounds_already_enforced", 1),
         ("perform_cross_partition_contribution_bounding", False),
+        ("perform_cross_partition_contribution_bounding", 0),
     ],
 )
 @pytest.mark.parametrize("partitions", [None, [0, 1, 2]])
 def test_an_aggregation_that_leaves_out_a_protection_is_refused(
-    name: str, value: bool, partitions: list[int] | None
+    name: str, value: bool | int, partitions: list[int] | None
 ) -> None:
     """PipelineDP would release every partition of the data, or let a privacy id have any number of rows."""
     budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=0.5, total_delta=0.0)
-    with pytest.raises(UnsupportedMechanism, match=f"{name}={value} is not supported"):
+    with pytest.raises(UnsupportedMechanism, match=f"{name}={bool(value)} is not supported"):
         aggregated(
             budget,
             library.NoiseKind.LAPLACE,
