@@ -36,9 +36,9 @@ def charge(database: Database, steward: Principal, dataset_id: str, request: Ext
     Raises
     ------
     ApiError
-        not_found; budget_exhausted; idempotency_conflict if the label was used for another event, or for another
-        dataset of the family; out_of_range if no ledger could record it or it does not fit the number of records;
-        method_filter_mismatch; dataset_damaged.
+        not_found; budget_exhausted; idempotency_conflict if the label was used for another event, for another dataset
+        of the family, or for only one of a dataset and its holdout set; out_of_range if no ledger could record it or it
+        does not fit the number of records; method_filter_mismatch; dataset_damaged.
     """
     with database.read() as connection:  # pricing may take a second, for which no writer should wait
         row = store.visible(connection, dataset_id, steward)
@@ -53,6 +53,7 @@ def charge(database: Database, steward: Principal, dataset_id: str, request: Ext
     costs = [_cost(part.state.filter, outside) for part in parts]
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
+        _refuse_other_release(connection, parts, request.label)
         at = database.timestamp()
         entry, *_ = [
             _charged(connection, part, request, cost, steward, at) for part, cost in zip(parts, costs, strict=True)
@@ -67,6 +68,21 @@ def charge(database: Database, steward: Principal, dataset_id: str, request: Ext
             hash=entry.hash,
             budget=described(connection, row, steward).budget,
         )
+
+
+def _refuse_other_release(connection: sa.Connection, parts: list[DatasetRow], label: str) -> None:
+    """Refuse a label of a release about only one of a dataset and its holdout set, if this one is about both, or back.
+
+    A charge of a dataset is on both ledgers, and one of its holdout set only on the second.
+    """
+    holds = {ledger.external(connection, part.id, label) is not None for part in parts}
+    whole = parts[0].holdout_of
+    is_of_whole = whole is not None and ledger.external(connection, whole, label) is not None
+    if len(holds) > 1 or is_of_whole:
+        detail = (
+            "This label was used for a release about other rows of the dataset or its holdout set. Use a new label."
+        )
+        raise ApiError("idempotency_conflict", f"Nothing was charged. {detail}")
 
 
 def _charged(

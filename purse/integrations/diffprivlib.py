@@ -12,9 +12,9 @@ the dataset, where k is the number of rows by which they differ. k is 1 under ze
 
 diffprivlib's noise is in floating point, and its statement is taken as it is. The adapter refuses delta above 0, which
 no event of a session can state. It refuses LinearRegression with an intercept, which spends more than its epsilon, and
-KMeans, whose `labels_` and `inertia_` are exact. It refuses a `random_state`, with which noise is predictable. It makes
-diffprivlib's PrivacyLeakWarning an error. `classes_` and `n_iter_` of a fitted model are exact as well, and are not
-part of the guarantee.
+KMeans, whose `labels_` and `inertia_` are exact. It refuses noise that can be drawn again: a chosen `random_state`,
+RandomForestClassifier, and LogisticRegression in several processes. It makes diffprivlib's PrivacyLeakWarning an error.
+`classes_` and `n_iter_` of a fitted model are exact as well, and are not part of the guarantee.
 """
 
 import sys
@@ -37,7 +37,8 @@ from purse.wire.datasets import Dataset
 
 with needing("purse.integrations.diffprivlib", "diffprivlib"):
     from diffprivlib import BudgetAccountant
-    from diffprivlib.models import KMeans, LinearRegression
+    from diffprivlib.models import KMeans, LinearRegression, LogisticRegression, RandomForestClassifier
+    from diffprivlib.models.logistic_regression import Parallel
     from diffprivlib.utils import PrivacyLeakWarning, check_random_state
 
 
@@ -67,7 +68,7 @@ class SessionAccountant(BudgetAccountant):  # type: ignore[misc]
         Raises
         ------
         UnsupportedMechanism
-            for a delta above 0, for a chosen `random_state`, and for a model that spends more than it states.
+            for a delta above 0, for noise that can be drawn again, and for a model that spends more than it states.
         NotCovered, ProblemError
             if the plan has no such answer left; then the answer must not be computed.
         """
@@ -124,13 +125,24 @@ def _refuse_more_than_stated(model: object) -> None:
 
 
 def _refuse_predictable(of_caller: Mapping[str, Any]) -> None:
-    """Raise `UnsupportedMechanism` if the caller chose a generator of random numbers.
+    """Raise `UnsupportedMechanism` if the noise of diffprivlib 0.6.6 can be drawn again.
 
     Parameters
     ----------
     of_caller : local variables of the tool, or of the method of a model, that calls `check`
     """
-    for chosen in (getattr(of_caller.get("self"), "random_state", None), of_caller.get("random_state")):
+    model = of_caller.get("self")
+    if isinstance(model, RandomForestClassifier):
+        raise UnsupportedMechanism(
+            "RandomForestClassifier is not supported in a session, because its trees draw their noise from seeds that "
+            "the fitted forest lists. Use DecisionTreeClassifier"
+        )
+    if isinstance(model, LogisticRegression) and Parallel(n_jobs=model.n_jobs).n_jobs != 1:
+        raise UnsupportedMechanism(
+            "LogisticRegression with several jobs is not supported in a session, because all of them draw the same "
+            "noise. Use n_jobs=1 and no parallel context of joblib"
+        )
+    for chosen in (getattr(model, "random_state", None), of_caller.get("random_state")):
         # This is how mechanisms read it: without a choice, they take the generator of the operating system.
         if not isinstance(check_random_state(chosen, True), SystemRandom):
             raise UnsupportedMechanism(

@@ -15,7 +15,7 @@ session bounds that. Pass `public_partitions`. Gaussian noise for variances, vec
 because PipelineDP divides its budget in other ways. Use Laplace noise for these. Parameters with which PipelineDP
 leaves out a protection are refused, too.
 
-The accountant does not see two uses of PipelineDP. Spark computes a result again for each action and Beam for each run
+The accountant does not see some uses of PipelineDP. Spark computes a result again for each action and Beam for each run
 of the pipeline, with fresh noise that is not recorded: store the first result. `calculate_private_contribution_bounds`
 spends its `calculation_eps` outside of every accountant: do not use it on records of a session's dataset.
 """
@@ -102,6 +102,11 @@ class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
                 "probability delta. Pass public_partitions"
             )
         name = options.get("name", "")
+        if name == "AddDPNoise":
+            raise UnsupportedMechanism(
+                "add_dp_noise is not supported in a session, because PipelineDP then bounds no contributions and "
+                "releases every key. Use aggregate"
+            )
         if mechanism_type == MechanismType.GAUSSIAN and name not in _ONE_GAUSSIAN:
             raise UnsupportedMechanism(
                 f"Gaussian noise for {name or 'this mechanism'} is not supported in a session, because PipelineDP "

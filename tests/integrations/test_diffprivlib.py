@@ -52,9 +52,6 @@ ANSWERS: dict[str, Any] = {
     "naive_bayes": lambda a: library.models.GaussianNB(epsilon=0.5, bounds=BOUNDS, accountant=a).fit(ROWS, CLASSES),
     "scaler": lambda a: library.models.StandardScaler(epsilon=0.5, bounds=BOUNDS, accountant=a).fit(ROWS),
     "pca": lambda a: library.models.PCA(1, epsilon=0.5, data_norm=2.0, bounds=BOUNDS, accountant=a).fit(ROWS),
-    "forest": lambda a: library.models.RandomForestClassifier(
-        n_estimators=2, epsilon=0.5, bounds=BOUNDS, classes=[0, 1], accountant=a
-    ).fit(ROWS, CLASSES),
     "tree": lambda a: library.models.DecisionTreeClassifier(
         max_depth=2, epsilon=0.5, bounds=BOUNDS, classes=[0, 1], accountant=a
     ).fit(ROWS, CLASSES),
@@ -160,6 +157,27 @@ def test_a_chosen_seed_is_refused(answer: Any) -> None:
     with pytest.raises(UnsupportedMechanism, match="random_state is not supported"):
         answer(budget)
     assert session.total == 0
+
+
+def test_a_forest_whose_trees_have_seeds_is_refused() -> None:
+    budget, session = accountant(0.5)
+    forest = library.models.RandomForestClassifier(2, epsilon=0.5, bounds=BOUNDS, classes=[0, 1], accountant=budget)
+    with pytest.raises(UnsupportedMechanism, match="RandomForestClassifier"):
+        forest.fit(ROWS, CLASSES)
+    assert session.total == 0
+
+
+def test_jobs_that_draw_the_same_noise_are_refused() -> None:
+    budget, session = accountant(0.5, 0.5)
+    parallel_config = pytest.importorskip("joblib").parallel_config
+    model = library.models.LogisticRegression(epsilon=0.5, data_norm=2.0, n_jobs=2, accountant=budget)
+    with pytest.raises(UnsupportedMechanism, match="n_jobs=1"):
+        model.fit(ROWS, CLASSES)
+    with parallel_config("loky", n_jobs=2), pytest.raises(UnsupportedMechanism, match="n_jobs=1"):
+        model.set_params(n_jobs=None).fit(ROWS, CLASSES)
+    assert session.total == 0
+    model.set_params(n_jobs=1).fit(ROWS, CLASSES)
+    assert session.total == 1
 
 
 def test_the_intercept_of_linear_regression_spends_more_than_its_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,15 @@ def test_an_aggregation_that_leaves_out_a_protection_is_refused(
     assert not budget.mechanism_specs
 
 
+@pytest.mark.parametrize("kind", list(library.NoiseKind))
+def test_noise_on_values_that_pipelinedp_did_not_bound_is_refused(kind: Any) -> None:
+    budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=0.5, total_delta=1e-6)
+    parameters = library.aggregate_params.AddDPNoiseParams(noise_kind=kind, l0_sensitivity=1, linf_sensitivity=1.0)
+    with pytest.raises(UnsupportedMechanism, match="add_dp_noise"):
+        library.DPEngine(budget, library.LocalBackend()).add_dp_noise([("key", 1.0)], parameters)
+    assert not budget.mechanism_specs
+
+
 def test_noise_of_custom_combiners_is_refused() -> None:
     budget = pipelinedp.SessionBudgetAccountant(unreachable(), "any", total_epsilon=0.5, total_delta=0.0)
     combiner = SimpleNamespace(

@@ -69,6 +69,20 @@ def test_a_label_of_one_dataset_charges_no_other_dataset_of_its_family(service: 
     assert _charge(service, sibling, GAUSSIAN, "another").json() == charge
 
 
+def test_a_label_of_a_holdout_set_charges_no_release_about_its_dataset_and_back(service: Service) -> None:
+    """Each release about the holdout set's records costs, also if the other one has the same label."""
+    dataset = service.dataset(holdout=0.2)
+    holdout = service.call("steward", "GET", f"/v1/datasets/{dataset}").json()["holdout"]
+    for label, first, second in (("inner", holdout, dataset), ("outer", dataset, holdout)):
+        charge = _charge(service, first, GAUSSIAN, label)
+        assert charge.status_code == 201
+        state_before = service.durable(dataset), service.durable(holdout)
+        refused = _charge(service, second, GAUSSIAN, label)
+        assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
+        assert _charge(service, first, GAUSSIAN, label).json() == charge.json()
+        assert (service.durable(dataset), service.durable(holdout)) == state_before
+
+
 def test_a_sampled_event_is_charged_if_it_fits_the_number_of_records(service: Service) -> None:
     """A batch larger than the dataset would be charged less than it costs."""
     dataset = service.dataset()
