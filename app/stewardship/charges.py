@@ -71,17 +71,16 @@ def charge(database: Database, steward: Principal, dataset_id: str, request: Ext
 
 
 def _refuse_other_release(connection: sa.Connection, parts: list[DatasetRow], label: str) -> None:
-    """Refuse a label of a release about only one of a dataset and its holdout set, if this one is about both, or back.
+    """Raise an `ApiError` idempotency_conflict if the label names a release about more or fewer records.
 
-    A charge of a dataset is on both ledgers, and one of its holdout set only on the second.
+    A release about a dataset is on the ledgers of the dataset and of its holdout set; one about the holdout set is on
+    its own ledger only.
     """
-    holds = {ledger.external(connection, part.id, label) is not None for part in parts}
-    whole = parts[0].holdout_of
-    is_of_whole = whole is not None and ledger.external(connection, whole, label) is not None
-    if len(holds) > 1 or is_of_whole:
-        detail = (
-            "This label was used for a release about other rows of the dataset or its holdout set. Use a new label."
-        )
+    is_charged = {ledger.external(connection, part.id, label) is not None for part in parts}
+    dataset = parts[0].holdout_of
+    entry = None if dataset is None else ledger.external(connection, dataset, label)
+    if len(is_charged) > 1 or (entry is not None and entry.body["dataset"] == dataset):
+        detail = "This label was used for a release about the dataset or about its holdout set alone. Use a new label."
         raise ApiError("idempotency_conflict", f"Nothing was charged. {detail}")
 
 

@@ -69,9 +69,12 @@ def test_a_label_of_one_dataset_charges_no_other_dataset_of_its_family(service: 
     assert _charge(service, sibling, GAUSSIAN, "another").json() == charge
 
 
-def test_a_label_of_a_holdout_set_charges_no_release_about_its_dataset_and_back(service: Service) -> None:
+@pytest.mark.parametrize("family", [None, "people"])
+def test_a_label_of_a_holdout_set_charges_no_release_about_its_dataset_and_back(
+    service: Service, family: str | None
+) -> None:
     """Each release about the holdout set's records costs, also if the other one has the same label."""
-    dataset = service.dataset(holdout=0.2)
+    dataset = service.dataset(holdout=0.2, family=family)
     holdout = service.call("steward", "GET", f"/v1/datasets/{dataset}").json()["holdout"]
     for label, first, second in (("inner", holdout, dataset), ("outer", dataset, holdout)):
         charge = _charge(service, first, GAUSSIAN, label)
