@@ -200,6 +200,18 @@ def test_a_session_that_took_the_whole_budget_returns_nothing_after_its_first_an
     assert service.budget(dataset)["share"] == 1.0
 
 
+def test_a_whole_budget_stays_charged_with_an_outside_charge(service: Service) -> None:
+    """A refund would allow other answers in some runs, and the certificate of the plan has used all of delta."""
+    dataset = service.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
+    new_session = session(service, dataset, TARGET)
+    record(service, new_session["id"])
+    outside = {"label": "x", "event": LAPLACE, "exceeds": True}
+    assert service.call("steward", "POST", f"/v1/datasets/{dataset}/charges", json=outside).status_code == 201
+    close(service, new_session["id"])
+    assert not any(int(units) for units in service.entries(dataset)[-1]["body"]["refund"])
+    assert service.budget(dataset)["exceeded"] is True
+
+
 def test_a_plan_beyond_the_budget_is_refused_with_the_remaining_budget(service: Service) -> None:
     dataset = service.dataset()
     state_before = service.durable(dataset)
